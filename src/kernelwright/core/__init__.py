@@ -1,0 +1,82 @@
+"""The nouns, as frozen records, and the errors a user can cause.
+
+Nothing comes in but plain values and nothing goes out but records: no torch, no file, no process.
+Every other room speaks in these words.
+"""
+
+from kernelwright.core.candidate import Candidate, CandidateKind, SourceFile
+from kernelwright.core.errors import (
+    CandidateUnreadable,
+    CompilerMissing,
+    KernelwrightError,
+    MachineUnsupported,
+    RunFolderUnusable,
+    TaskNotFound,
+    TaskUnusable,
+)
+from kernelwright.core.record import Interval, Record
+from kernelwright.core.run import Budget, RunOutcome, RunRecord
+from kernelwright.core.task import (
+    BuiltinOrigin,
+    Dim,
+    FileOrigin,
+    InputSpec,
+    KernelBenchOrigin,
+    ModuleOrigin,
+    Origin,
+    Task,
+)
+from kernelwright.core.verdict import (
+    Accepted,
+    ArmTime,
+    Correctness,
+    Inconclusive,
+    Measured,
+    NotTimed,
+    Outcome,
+    Provenance,
+    Rejected,
+    Tier,
+    Timing,
+    Unresolved,
+    Verdict,
+)
+
+__all__ = [
+    "Accepted",
+    "ArmTime",
+    "Budget",
+    "BuiltinOrigin",
+    "Candidate",
+    "CandidateKind",
+    "CandidateUnreadable",
+    "CompilerMissing",
+    "Correctness",
+    "Dim",
+    "FileOrigin",
+    "Inconclusive",
+    "InputSpec",
+    "Interval",
+    "KernelBenchOrigin",
+    "KernelwrightError",
+    "MachineUnsupported",
+    "Measured",
+    "ModuleOrigin",
+    "NotTimed",
+    "Origin",
+    "Outcome",
+    "Provenance",
+    "Record",
+    "Rejected",
+    "RunFolderUnusable",
+    "RunOutcome",
+    "RunRecord",
+    "SourceFile",
+    "Task",
+    "TaskNotFound",
+    "TaskUnusable",
+    "Tier",
+    "Timing",
+    "Unresolved",
+    "Verdict",
+]

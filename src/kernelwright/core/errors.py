@@ -1,0 +1,54 @@
+"""What a user can do wrong. Each error says what happened, where, and what to do."""
+
+from __future__ import annotations
+
+
+class KernelwrightError(Exception):
+    """A mistake the user can mend; the command line prints it in one line and exits with 2."""
+
+
+class TaskNotFound(KernelwrightError):
+    """The TASK argument names nothing."""
+
+    def __init__(self, name: str, hint: str) -> None:
+        super().__init__(f"no task {name!r}: {hint}")
+
+
+class TaskUnusable(KernelwrightError):
+    """The reference exists but cannot be a Task."""
+
+    def __init__(self, where: str, what: str, advice: str) -> None:
+        super().__init__(f"{where}: {what}. {advice}")
+        self.where, self.what, self.advice = where, what, advice
+
+
+class CandidateUnreadable(KernelwrightError):
+    """The CANDIDATE argument is no candidate folder or file."""
+
+    def __init__(self, where: str, what: str) -> None:
+        super().__init__(
+            f"{where}: {what}. A candidate is a folder with candidate.json, or a .cpp or .py file."
+        )
+
+
+class CompilerMissing(KernelwrightError):
+    """A tool that a backend calls is not on PATH."""
+
+    def __init__(self, tool: str, package: str) -> None:
+        super().__init__(
+            f"{tool!r} is not on PATH. Install {package!r} or choose another --backend."
+        )
+
+
+class MachineUnsupported(KernelwrightError):
+    """This operating system or architecture cannot run the judge."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}. kernelwright runs on Linux.")
+
+
+class RunFolderUnusable(KernelwrightError):
+    """A run folder is missing, corrupt or cannot be written."""
+
+    def __init__(self, where: str, what: str, advice: str) -> None:
+        super().__init__(f"{where}: {what}. {advice}")
