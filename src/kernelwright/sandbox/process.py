@@ -1,0 +1,311 @@
+"""The judge's handle on one worker: wake it, stop it, read its memory, end it."""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import os
+import select
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from kernelwright.sandbox.limits import Limits
+from kernelwright.sandbox.wire import (
+    READY_SEQ,
+    Reply,
+    WireError,
+    pack_wake,
+    reply_bytes,
+    unpack_reply,
+)
+
+FailureKind = Literal["crashed", "hung", "raised", "load_failed", "out_of_memory", "garbled"]
+_libc = ctypes.CDLL(None, use_errno=True)
+_known_children: set[int] = set()
+
+
+class _IoVec(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a worker gave no usable reply. `detail` may quote its log: for people, never parsed."""
+
+    kind: FailureKind
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One timed call. The clocks are the judge's; the worker reports none.
+
+    `cpu_ns` and `late_cpu_ns` are the worker's CPU time, all threads, read from outside: inside the
+    window, and between its reply and the moment the kernel says all its threads stand still.
+    """
+
+    seq: int
+    wall_ns: int
+    cpu_ns: int
+    late_cpu_ns: int
+    freeze_ns: int
+    reply: Reply
+
+
+class Worker:
+    """A stopped process that runs only inside `call`. Close it, or use it as a context manager."""
+
+    def __init__(self, pid: int, wake_fd: int, reply_fd: int, *, log: Path, limits: Limits) -> None:
+        _known_children.add(pid)
+        self.pid = pid
+        self.log = log
+        self._wake_fd, self._reply_fd = wake_fd, reply_fd
+        self._limits = limits
+        self._pidfd = os.pidfd_open(pid)
+        self._poll = select.poll()
+        self._poll.register(reply_fd, select.POLLIN)
+        self._poll.register(self._pidfd, select.POLLIN)
+        self._clock = (~pid << 3) | 2  # CLOCKFD of a process's CPU clock, as clock_getcpuclockid
+        self._seq = 0
+        self._n_outputs = 0
+        self._alive = True
+        self.arena_address = 0
+        """Where the worker's trusted code mapped the inputs, before any Candidate was loaded."""
+
+    def send_setup(self, message: bytes) -> None:
+        """Sends the setup message of a native runner."""
+        while message:
+            message = message[os.write(self._wake_fd, message) :]
+
+    def wait_ready(self, n_outputs: int) -> Reply | Failure:
+        """Waits for the first message, then freezes the worker.
+
+        The worker's own code sends it before or after it loaded the Candidate, so the message
+        carries only the status and the address of its input mapping.
+        """
+        self._n_outputs = n_outputs
+        reply = self._receive(READY_SEQ, self._limits.load_s)
+        if isinstance(reply, Failure):
+            self.kill()
+            return reply
+        if reply.status != 0:
+            self._join(1.0)
+            self.kill()
+            return Failure("load_failed", self.log_tail())
+        self._freeze()
+        return reply
+
+    def call(self, release: tuple[int, ...] = ()) -> Call | Failure:
+        """Wakes the worker for one call and freezes it at its reply.
+
+        Args:
+            release: earlier calls whose outputs the worker may free now.
+
+        Returns:
+            The call, or the failure; after a failure the worker is dead.
+        """
+        self._seq += 1
+        message = pack_wake(self._seq, release)
+        collecting = gc.isenabled()
+        gc.disable()
+        cpu_before = time.clock_gettime_ns(self._clock)
+        started = time.perf_counter_ns()
+        os.write(self._wake_fd, message)
+        os.kill(self.pid, signal.SIGCONT)
+        reply = self._receive(self._seq, self._limits.call_s)
+        ended = time.perf_counter_ns()
+        if collecting:
+            gc.enable()
+        if isinstance(reply, Failure):
+            self.kill()
+            return reply
+        cpu_reply = time.clock_gettime_ns(self._clock)
+        if not self._freeze():
+            return self._dead("crashed")
+        frozen = time.perf_counter_ns()
+        cpu_frozen = time.clock_gettime_ns(self._clock)
+        if reply.status != 0:
+            kind: FailureKind = "out_of_memory" if reply.status == 3 else "raised"
+            detail = self.log_tail()
+            self.kill()
+            return Failure(kind, detail)
+        return Call(
+            self._seq,
+            ended - started,
+            cpu_reply - cpu_before,
+            cpu_frozen - cpu_reply,
+            frozen - ended,
+            reply,
+        )
+
+    def read_memory(self, address: int, into: Any) -> bool:
+        """Copies the frozen worker's memory at `address` into a contiguous uint8 array."""
+        got, size = 0, into.nbytes
+        start = into.ctypes.data
+        while got < size:
+            local = _IoVec(start + got, size - got)
+            remote = _IoVec(address + got, size - got)
+            n = _libc.process_vm_readv(
+                self.pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0
+            )
+            n = ctypes.c_ssize_t(n).value
+            if n <= 0:
+                return False
+            got += n
+        return True
+
+    def cpu_ns(self) -> int:
+        """CPU time the worker has used so far, all threads."""
+        return time.clock_gettime_ns(self._clock) if self._alive else 0
+
+    def children(self) -> list[int]:
+        """Processes the worker has started and that still are its children."""
+        return [pid for task in _tasks(self.pid) for pid in _children_of(task)]
+
+    def log_tail(self, limit: int = 400) -> str:
+        """The last lines of what it printed, for a person to read."""
+        with self.log.open("rb") as file:
+            file.seek(0, os.SEEK_END)
+            file.seek(max(0, file.tell() - 8 * limit))
+            text = file.read().decode(errors="replace")
+        printable = "".join(c if c.isprintable() else " " for c in text)
+        return " ".join(printable.split())[-limit:]
+
+    def kill(self) -> int:
+        """Ends the worker and everything it started. Returns how many other processes that were."""
+        if not self._alive:
+            return 0
+        started = len(self.children())
+        self._alive = False
+        for fd in (self._wake_fd, self._reply_fd):
+            os.close(fd)
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            pass
+        _kill_and_reap(self.pid)
+        os.close(self._pidfd)
+        _known_children.discard(self.pid)
+        return max(started, kill_orphans())
+
+    def __enter__(self) -> Worker:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def _receive(self, seq: int, timeout_s: float) -> Reply | Failure:
+        expected = reply_bytes(self._n_outputs)
+        deadline = time.monotonic() + timeout_s
+        data = b""
+        while len(data) < expected:
+            left_ms = (deadline - time.monotonic()) * 1000
+            events = dict(self._poll.poll(max(left_ms, 0)))
+            if self._reply_fd in events:
+                chunk = os.read(self._reply_fd, expected - len(data))
+                if chunk:
+                    data += chunk
+                    continue
+                return self._dead("crashed")
+            if events:
+                return self._dead("crashed")
+            return self._dead("hung", f"no reply within {timeout_s:g} s")
+        try:
+            reply = unpack_reply(data)
+        except WireError as error:
+            return self._dead("garbled", str(error))
+        if reply.seq != seq or len(reply.outputs) != self._n_outputs:
+            return self._dead("garbled", f"a reply to call {reply.seq} came during call {seq}")
+        return reply
+
+    def _freeze(self) -> bool:
+        """Stops every thread; False if the process ended instead."""
+        os.kill(self.pid, signal.SIGSTOP)
+        state = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        if state is None or state.si_code != os.CLD_STOPPED:
+            return False
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED)
+        return True
+
+    def _join(self, timeout_s: float) -> None:
+        select.select([self._pidfd], [], [], timeout_s)
+
+    def _dead(self, kind: FailureKind, detail: str = "") -> Failure:
+        self._join(0.0 if kind == "hung" else 1.0)
+        how = _how_it_ended(self.pid) if kind == "crashed" else ""
+        text = " ".join(part for part in (detail, how, self.log_tail()) if part)
+        self.kill()
+        return Failure(kind, text)
+
+
+def adopt(pid: int) -> None:
+    """Registers a child of ours that is no worker (the zygote), so that no sweep ends it."""
+    _known_children.add(pid)
+
+
+def disown(pid: int) -> None:
+    """Forgets a child that has ended."""
+    _known_children.discard(pid)
+
+
+def kill_orphans() -> int:
+    """Ends descendants of workers that outlived them. Returns how many there were.
+
+    The judge is their subreaper, so they are its children; and since every worker is in a session
+    of its own, none of them can be in the judge's session, where the user's own children are.
+    """
+    ended, session = 0, os.getsid(0)
+    for pid in [pid for task in _tasks(os.getpid()) for pid in _children_of(task)]:
+        if pid in _known_children:
+            continue
+        try:
+            if os.getsid(pid) != session:
+                _kill_and_reap(pid)
+                ended += 1
+        except ProcessLookupError:
+            continue
+    return ended
+
+
+def _kill_and_reap(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass
+
+
+def _tasks(pid: int) -> list[Path]:
+    try:
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return []
+
+
+def _children_of(task: Path) -> list[int]:
+    try:
+        return [int(pid) for pid in (task / "children").read_text().split()]
+    except OSError:
+        return []
+
+
+def _how_it_ended(pid: int) -> str:
+    try:
+        state = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+    except ChildProcessError:
+        return ""
+    if state is None:
+        return "it closed its channel"
+    if state.si_code == os.CLD_EXITED:
+        return f"it exited with status {state.si_status}"
+    return f"it was ended by {signal.Signals(state.si_status).name}"
+
+
+def empty_bytes(nbytes: int) -> Any:
+    """An uninitialised uint8 array for `read_memory`."""
+    return np.empty(nbytes, dtype=np.uint8)

@@ -1,0 +1,187 @@
+"""Starts workers: a fork of the zygote for Python arms, the native runner for shared objects."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from kernelwright.core.errors import CompilerMissing
+from kernelwright.sandbox.arena import Arena
+from kernelwright.sandbox.limits import Limits, worker_environment
+from kernelwright.sandbox.process import Failure, Worker, adopt, disown
+from kernelwright.sandbox.wire import Reply, TensorLayout, pack_setup
+from kernelwright.sandbox.zygote import Zygote, become_reaper
+
+SANDBOX_TIER = "D"
+"""Plain process. Tiers A to C need namespaces, Landlock and seccomp, which this build lacks."""
+
+_RUNNER_SOURCE = Path(__file__).with_name("runner.c")
+
+
+class Nursery:
+    """Where workers come from: one zygote, one runner binary, one folder for logs and caches."""
+
+    def __init__(self, cache: Path) -> None:
+        self.cache = cache
+        self._logs = Path(tempfile.mkdtemp(prefix="kernelwright-"))
+        self._zygote: Zygote | None = None
+        self._ready = False
+        self._runner: Path | None = None
+        self._count = 0
+        become_reaper()
+
+    def start(self) -> None:
+        """Begins importing torch in the background; `spawn_python` waits for it."""
+        if self._zygote is None:
+            self._zygote = Zygote(self.cache, self._logs / "zygote.log")
+            adopt(self._zygote.pid)
+
+    def spawn_python(
+        self,
+        arm: str,
+        config: dict[str, Any],
+        *,
+        arena: Arena,
+        outputs: tuple[TensorLayout, ...],
+        limits: Limits,
+    ) -> Worker | Failure:
+        """Forks a worker that serves `arm`, a "module:function" taking (config, tensors).
+
+        Returns:
+            A frozen worker that has loaded its arm, or why it could not.
+        """
+        self.start()
+        assert self._zygote is not None
+        if not self._ready:
+            self._zygote.wait_ready()
+            self._ready = True
+        request = {
+            "arm": arm,
+            "config": config,
+            "setup": pack_setup(arena.slots, outputs, arena.nbytes).hex(),
+            "limits": asdict(limits),
+        }
+        pipes = _Pipes(self._next_log())
+        fds = [arena.fd, pipes.wake_read, pipes.reply_write, pipes.log_fd]
+        pid = self._zygote.fork(json.dumps(request).encode(), fds)
+        worker = pipes.into_worker(pid, limits)
+        return _ready(worker, len(outputs))
+
+    def spawn_native(
+        self,
+        library: Path,
+        symbol: str,
+        *,
+        arena: Arena,
+        outputs: tuple[TensorLayout, ...],
+        limits: Limits,
+    ) -> Worker | Failure:
+        """Starts the native runner on a shared object. No Python runs in that process."""
+        pipes = _Pipes(self._next_log())
+        argv = [str(self._native_runner()), str(library), symbol, str(limits.threads)]
+        argv += [str(limits.memory_bytes), str(limits.file_bytes), str(limits.cpu_s)]
+        argv += [str(os.getpid())]
+        pid = _spawn_with_descriptors(
+            argv, worker_environment(self.cache), [pipes.wake_read, pipes.reply_write, arena.fd],
+            pipes.log_fd,
+        )
+        worker = pipes.into_worker(pid, limits)
+        worker.send_setup(pack_setup(arena.slots, outputs, arena.nbytes))
+        return _ready(worker, len(outputs))
+
+    def close(self) -> None:
+        """Ends the zygote and removes the logs."""
+        if self._zygote is not None:
+            self._zygote.close()
+            disown(self._zygote.pid)
+            self._zygote = None
+        shutil.rmtree(self._logs, ignore_errors=True)
+
+    def __enter__(self) -> Nursery:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _next_log(self) -> Path:
+        self._count += 1
+        return self._logs / f"worker-{self._count}.log"
+
+    def _native_runner(self) -> Path:
+        if self._runner is None:
+            self._runner = build_runner(self.cache)
+        return self._runner
+
+
+class _Pipes:
+    """Both ends of the two pipes of one worker, and its log."""
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.wake_read, self.wake_write = os.pipe()
+        self.reply_read, self.reply_write = os.pipe()
+        self.log_fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def into_worker(self, pid: int, limits: Limits) -> Worker:
+        for fd in (self.wake_read, self.reply_write, self.log_fd):
+            os.close(fd)
+        return Worker(pid, self.wake_write, self.reply_read, log=self.log, limits=limits)
+
+
+def _ready(worker: Worker, n_outputs: int) -> Worker | Failure:
+    try:
+        reply = worker.wait_ready(n_outputs)
+    except BaseException:  # Ctrl-C while it loads must not leave it behind
+        worker.kill()
+        raise
+    if isinstance(reply, Reply):
+        worker.arena_address = reply.outputs[0].address if reply.outputs else 0
+        return worker
+    return reply
+
+
+def _spawn_with_descriptors(
+    argv: list[str], env: dict[str, str], fds: list[int], log_fd: int
+) -> int:
+    """Starts `argv` in a session of its own with `fds` as 3, 4, 5, and nothing else inherited."""
+    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in (log_fd, *fds)]
+    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    targets = [(null, 0), (high[0], 1), (high[0], 2), *zip(high[1:], (3, 4, 5), strict=True)]
+    try:
+        return os.posix_spawn(
+            argv[0],
+            argv,
+            env,
+            file_actions=[(os.POSIX_SPAWN_DUP2, source, target) for source, target in targets],
+            setsid=True,
+            setsigdef=[signal.SIGINT, signal.SIGPIPE],
+        )
+    finally:
+        for fd in (null, *high):
+            os.close(fd)
+
+
+def build_runner(cache: Path) -> Path:
+    """Compiles the native runner once per source and returns its path. Raises CompilerMissing."""
+    compiler = shutil.which(os.environ.get("CC", "gcc"))
+    if compiler is None:
+        raise CompilerMissing(os.environ.get("CC", "gcc"), "gcc")
+    digest = hashlib.sha256(_RUNNER_SOURCE.read_bytes()).hexdigest()[:16]
+    runner = cache / f"runner-{digest}"
+    if not runner.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        partial = cache / f".runner-{digest}.{os.getpid()}"
+        subprocess.run(
+            [compiler, "-O2", "-o", str(partial), str(_RUNNER_SOURCE), "-ldl"], check=True
+        )
+        partial.rename(runner)
+    return runner

@@ -1,0 +1,150 @@
+"""The Python side of a worker: load one arm, then answer wake messages until the judge is gone.
+
+This module runs in the forked child. It imports neither pydantic nor any room above `tasks`; the
+arm is a module-level function named in the request.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import json
+import mmap
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from kernelwright.sandbox.limits import Limits, limit_memory, lock_down
+from kernelwright.sandbox.wire import (
+    READY_SEQ,
+    WAKE_BYTES,
+    Reply,
+    TensorLayout,
+    pack_reply,
+    unpack_setup,
+    unpack_wake,
+)
+
+OK, CALL_FAILED, LOAD_FAILED, OUT_OF_MEMORY = 0, 1, 2, 3
+
+
+def run_worker(request: bytes, arena_fd: int, wake_fd: int, reply_fd: int) -> None:
+    """Loads the arm the request names and serves calls. Returns when the judge hangs up.
+
+    Args:
+        request: JSON with `arm` ("module:function"), `config`, `setup` (hex) and `limits`.
+        arena_fd: the sealed memfd of inputs.
+        wake_fd: where wake messages come from.
+        reply_fd: where replies go.
+    """
+    import torch
+
+    asked = json.loads(request)
+    limits = Limits(**asked["limits"])
+    limit_memory(limits)
+    os.environ["OMP_NUM_THREADS"] = str(limits.threads)
+    torch.set_num_threads(limits.threads)
+    torch.set_flush_denormal(False)
+    slots, outputs, arena_bytes = unpack_setup(bytes.fromhex(asked["setup"]))
+    arena, base = _map_inputs(arena_fd, arena_bytes)
+    tensors = [_tensor(arena, slot) for slot in slots]
+    ready = Reply(READY_SEQ, OK, tuple(_at(output, base) for output in outputs))
+    try:
+        module, function = asked["arm"].split(":")
+        call = getattr(importlib.import_module(module), function)(asked["config"], tensors)
+        lock_down(limits)
+    except Exception:
+        _report_failure()
+        _write(reply_fd, pack_reply(Reply(READY_SEQ, LOAD_FAILED, ready.outputs)))
+        return
+    gc.collect()
+    gc.freeze()  # the arm's own objects are not scanned inside a timed call
+    _write(reply_fd, pack_reply(ready))
+    _serve(call, outputs, wake_fd, reply_fd)
+
+
+def _serve(
+    call: Callable[[], list[Any]],
+    specs: tuple[TensorLayout, ...],
+    wake_fd: int,
+    reply_fd: int,
+) -> None:
+    held: dict[int, list[Any]] = {}
+    while message := os.read(wake_fd, WAKE_BYTES):
+        seq, release = unpack_wake(message)
+        for earlier in release:
+            held.pop(earlier, None)
+        try:
+            outputs = call()
+            reply = Reply(seq, OK, tuple(_layout(output) for output in outputs))
+            held[seq] = outputs
+        except Exception as error:
+            _report_failure()
+            status = OUT_OF_MEMORY if _is_out_of_memory(error) else CALL_FAILED
+            reply = Reply(seq, status, specs)
+        if len(reply.outputs) != len(specs):
+            print(f"returned {len(reply.outputs)} tensors, not {len(specs)}", file=sys.stderr)
+            reply = Reply(seq, CALL_FAILED, specs)
+        _write(reply_fd, pack_reply(reply))
+
+
+def _map_inputs(arena_fd: int, nbytes: int) -> tuple[Any, int]:
+    import torch
+
+    populate = getattr(mmap, "MAP_POPULATE", 0)
+    arena = mmap.mmap(arena_fd, nbytes, flags=mmap.MAP_SHARED | populate, prot=mmap.PROT_READ)
+    os.close(arena_fd)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "the buffer is not writable" is the point
+        whole = torch.frombuffer(arena, dtype=torch.uint8)
+    return whole, whole.data_ptr()
+
+
+def _tensor(arena: Any, slot: TensorLayout) -> Any:
+    import torch
+
+    dtype = getattr(torch, slot.dtype)
+    if slot.nbytes == 0:
+        return torch.empty_strided(slot.shape, slot.strides, dtype=dtype)
+    flat = arena[slot.address : slot.address + slot.nbytes].view(dtype)
+    return torch.as_strided(flat, slot.shape, slot.strides)
+
+
+def _layout(output: Any) -> TensorLayout:
+    """Where an output lies. Only a plain strided CPU tensor has such a place."""
+    import torch
+
+    if type(output) is not torch.Tensor or output.layout != torch.strided:
+        raise TypeError(f"an output is a {type(output).__name__}, not a plain torch.Tensor")
+    if output.device.type != "cpu" or output.is_neg() or output.is_conj():
+        raise TypeError("an output is not plain CPU memory")
+    dtype = str(output.dtype).removeprefix("torch.")
+    return TensorLayout(
+        output.data_ptr(), output.nbytes, dtype, tuple(output.shape), tuple(output.stride())
+    )
+
+
+def _at(output: TensorLayout, address: int) -> TensorLayout:
+    return TensorLayout(address, output.nbytes, output.dtype, output.shape, output.strides)
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+
+
+def _report_failure() -> None:
+    """Puts the last line of the traceback into the log, which is shown to people only."""
+    kind, value, where = sys.exc_info()
+    lines = traceback.format_exception_only(kind, value)
+    frames = traceback.extract_tb(where)
+    place = f"{frames[-1].filename}:{frames[-1].lineno}: " if frames else ""
+    sys.stderr.write(place + " ".join("".join(lines).split()) + "\n")
+    sys.stderr.flush()
+
+
+def _write(fd: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(fd, data) :]

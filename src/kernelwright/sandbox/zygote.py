@@ -1,0 +1,160 @@
+"""A warm process: torch is imported once, then every worker is a fork of it.
+
+Importing torch costs 2 to 9 seconds, a fork 5 milliseconds. The zygote never sees a seed, an input
+or an oracle, and never runs an OpenMP region: children of a process that did would hang at their
+first one.
+"""
+
+from __future__ import annotations
+
+import array
+import ctypes
+import os
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from kernelwright.sandbox.limits import python_command, worker_environment
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_CHILD_SUBREAPER = 36
+_MAX_REQUEST = 1 << 22
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class ZygoteDied(Exception):
+    """The warm process ended; the text is what it last wrote to its log."""
+
+
+class Zygote:
+    """The judge's handle on the warm process. Workers are adopted by the judge, their reaper."""
+
+    def __init__(self, cache: Path, log: Path) -> None:
+        become_reaper()
+        cache.mkdir(parents=True, exist_ok=True)
+        self._log = log
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MAX_REQUEST)
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(
+                python_command(str(theirs.fileno()), str(os.getpid())),
+                env=worker_environment(cache),
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=out,
+                start_new_session=True,
+            )
+        theirs.close()
+        self._socket = ours
+
+    def wait_ready(self, timeout_s: float = 120.0) -> None:
+        """Blocks until torch is imported. Raises ZygoteDied."""
+        self._socket.settimeout(timeout_s)
+        self._answer()
+
+    def fork(self, request: bytes, fds: list[int]) -> int:
+        """Starts a worker and returns its process id.
+
+        Args:
+            request: JSON for `worker.run_worker`.
+            fds: arena, wake (read end), reply (write end), log; duplicated into the worker.
+        """
+        socket.send_fds(self._socket, [request], fds)
+        return int(self._answer())
+
+    def close(self) -> None:
+        """Ends the zygote; workers are ended by their own handles."""
+        self._socket.close()
+        self._process.kill()
+        self._process.wait()
+
+    @property
+    def pid(self) -> int:
+        """Process id, for the judge's list of its own children."""
+        return self._process.pid
+
+    def _answer(self) -> bytes:
+        try:
+            data = self._socket.recv(64)
+        except OSError as error:
+            raise ZygoteDied(f"the worker process did not answer: {error}") from error
+        if not data:
+            tail = self._log.read_text(errors="replace").strip().splitlines()
+            raise ZygoteDied(tail[-1] if tail else "the worker process ended without a word")
+        return data
+
+
+def become_reaper() -> None:
+    """Makes orphans among our descendants our own children, so that none outlives the judge."""
+    _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def serve(socket_fd: str, judge_pid: str) -> None:
+    """The zygote's main loop: receive a request with descriptors, fork, answer with the pid."""
+    import torch
+
+    # Imported here, once, so that no worker pays for it; neither runs a parallel region.
+    import kernelwright.sandbox.worker
+    import torch._dynamo
+
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    channel = socket.socket(fileno=int(socket_fd))
+    channel.send(b"ready")
+    while True:
+        request, fds, _, _ = socket.recv_fds(channel, _MAX_REQUEST, 8)
+        if not request:
+            return
+        pid = _fork_adopted(channel, request, list(fds), int(judge_pid))
+        for fd in fds:
+            os.close(fd)
+        channel.send(str(pid).encode())
+
+
+def _fork_adopted(channel: socket.socket, request: bytes, fds: list[int], judge_pid: int) -> int:
+    """Forks twice: the worker loses its parent and the judge, its subreaper, adopts it.
+
+    Only a parent is told by the kernel that a stop of *all* threads is complete.
+    """
+    read_end, write_end = os.pipe()
+    middle = os.fork()
+    if middle == 0:
+        worker = os.fork()
+        if worker == 0:
+            os.close(read_end)
+            os.close(write_end)
+            channel.close()
+            _become_worker(request, fds, judge_pid)
+        os.write(write_end, array.array("i", [worker]).tobytes())
+        os._exit(0)
+    os.close(write_end)
+    pid = array.array("i", os.read(read_end, 4))[0]
+    os.close(read_end)
+    os.waitpid(middle, 0)
+    return pid
+
+
+def _become_worker(request: bytes, fds: list[int], judge_pid: int) -> NoReturn:
+    try:
+        os.setsid()
+        while os.getppid() != judge_pid:  # until the middle process has ended
+            if os.getppid() == 1:
+                os._exit(0)
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != judge_pid:
+            os._exit(0)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        arena, wake, reply, log = fds
+        os.dup2(log, 1)
+        os.dup2(log, 2)
+        os.close(log)
+        from kernelwright.sandbox.worker import run_worker
+
+        run_worker(request, arena, wake, reply)
+        sys.stderr.flush()
+    finally:
+        os._exit(0)
