@@ -28,6 +28,7 @@ from kernelwright.core.task import (
 )
 from kernelwright.core.verdict import (
     Accepted,
+    Against,
     ArmTime,
     Correctness,
     Inconclusive,
@@ -44,6 +45,7 @@ from kernelwright.core.verdict import (
 
 __all__ = [
     "Accepted",
+    "Against",
     "ArmTime",
     "Budget",
     "BuiltinOrigin",

@@ -19,7 +19,9 @@ class Correctness(Record):
     """What was checked and how much of the error budget was used."""
 
     calls: int
-    """Outputs compared in full with the fp64 oracle."""
+    """Calls whose outputs were compared in full with the fp64 oracle."""
+    unchecked_calls: int = 0
+    """Calls that a secret draw left out: a cheat in a share c of them goes unseen with (1-c)^calls."""
     shapes: tuple[str, ...]
     families: tuple[str, ...]
     weight_sets: int
@@ -38,6 +40,19 @@ class ArmTime(Record):
     wall_ns: Interval
 
 
+class Against(Record):
+    """The Candidate against one correct baseline: adjacent pairs on the same fresh inputs."""
+
+    baseline: str
+    speedup: Interval
+    """Baseline time over candidate time."""
+    baseline_ns: Interval
+    candidate_ns: Interval
+    pairs: int
+    p_faster: float
+    """Sign-test level at which "faster by more than 5 %" holds."""
+
+
 class NotTimed(Record):
     """The tier asked for no timing."""
 
@@ -51,12 +66,12 @@ class Measured(Record):
     interval: Interval
     baseline: str
     """The fastest correct baseline, the one `interval` is against."""
-    pairs: int
     p_faster: float
-    """Sign-test level at which "faster by more than 5 %" holds."""
+    """Sign-test level at which "faster by more than 5 %" than that baseline holds."""
     resolution: float
     """Half-width of the reference timed against itself, as a ratio minus 1."""
-    arms: tuple[ArmTime, ...]
+    against: tuple[Against, ...]
+    """Every correct baseline, the binding one first."""
     launch_bound: bool
     roofline_share: float | None = None
     """Time the bytes and flops need at this machine's measured peaks over the candidate's time."""
@@ -69,8 +84,7 @@ class Unresolved(Record):
     resolution: float
     interval: Interval
     baseline: str
-    pairs: int
-    arms: tuple[ArmTime, ...]
+    against: tuple[Against, ...]
     launch_bound: bool
     roofline_share: float | None = None
 

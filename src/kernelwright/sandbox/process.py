@@ -150,9 +150,7 @@ class Worker:
         while got < size:
             local = _IoVec(start + got, size - got)
             remote = _IoVec(address + got, size - got)
-            n = _libc.process_vm_readv(
-                self.pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0
-            )
+            n = _libc.process_vm_readv(self.pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
             n = ctypes.c_ssize_t(n).value
             if n <= 0:
                 return False
@@ -162,6 +160,11 @@ class Worker:
     def cpu_ns(self) -> int:
         """CPU time the worker has used so far, all threads."""
         return time.clock_gettime_ns(self._clock) if self._alive else 0
+
+    def minor_faults(self) -> int:
+        """Pages this process had to be given so far; a warm heap needs none per call."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return int(fields[7])
 
     def children(self) -> list[int]:
         """Processes the worker has started and that still are its children."""

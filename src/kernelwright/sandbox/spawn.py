@@ -91,7 +91,9 @@ class Nursery:
         argv += [str(limits.memory_bytes), str(limits.file_bytes), str(limits.cpu_s)]
         argv += [str(os.getpid())]
         pid = _spawn_with_descriptors(
-            argv, worker_environment(self.cache), [pipes.wake_read, pipes.reply_write, arena.fd],
+            argv,
+            worker_environment(self.cache),
+            [pipes.wake_read, pipes.reply_write, arena.fd],
             pipes.log_fd,
         )
         worker = pipes.into_worker(pid, limits)

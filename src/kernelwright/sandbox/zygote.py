@@ -96,10 +96,9 @@ def become_reaper() -> None:
 def serve(socket_fd: str, judge_pid: str) -> None:
     """The zygote's main loop: receive a request with descriptors, fork, answer with the pid."""
     import torch
+    import torch._dynamo
 
     # Imported here, once, so that no worker pays for it; neither runs a parallel region.
-    import kernelwright.sandbox.worker
-    import torch._dynamo
 
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,93 @@
+"""What a Python worker serves: the reference as it is, compiled, or a Candidate in its place.
+
+Every function takes its JSON configuration and the slot tensors and returns a call without
+arguments that computes freshly allocated outputs. This module runs inside workers: no pydantic.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from kernelwright.tasks.bind import bind
+from kernelwright.tasks.reference import Reference, ReferenceSpec, load_reference
+from kernelwright.tasks.slots import Signature
+
+Call = Callable[[], list[Any]]
+_WARM_CALLS = 2
+
+
+def eager(config: dict[str, Any], tensors: list[Any]) -> Call:
+    """The reference as the user runs it."""
+    reference, shape, signature = _reference(config)
+    model = reference.build(shape, seed=config["seed"])
+    return _warm(bind(model, reference, signature, tensors))
+
+
+def compiled(config: dict[str, Any], tensors: list[Any]) -> Call:
+    """The reference under torch.compile in the mode `config["mode"]`."""
+    reference, shape, signature = _reference(config)
+    model = reference.build(shape, seed=config["seed"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        forward = torch.compile(model, mode=config["mode"])
+        return _warm(bind(model, reference, signature, tensors, forward=forward))
+
+
+def no_op(config: dict[str, Any], tensors: list[Any]) -> Call:
+    """Allocates the outputs and computes nothing: the cost of a call itself."""
+    outputs = config["outputs"]
+
+    def call() -> list[Any]:
+        return [
+            torch.empty_strided(o["shape"], o["strides"], dtype=getattr(torch, o["dtype"]))
+            for o in outputs
+        ]
+
+    return call
+
+
+def graph(config: dict[str, Any], tensors: list[Any]) -> Call:
+    """A graph Candidate, compiled in torch.compile's default mode."""
+    from kernelwright.backends.graph_program import build_module, parse
+
+    module = build_module(parse(config["program"], len(tensors)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        compiled_module = torch.compile(module)
+
+        def call() -> list[Any]:
+            with torch.no_grad():
+                return list(compiled_module(*tensors))
+
+        return _warm(call)
+
+
+def submission(config: dict[str, Any], tensors: list[Any]) -> Call:
+    """`ModelNew` of a KernelBench submission, its parameters bound in their order."""
+    reference, shape, signature = _reference(config)
+    spec = importlib.util.spec_from_file_location("submission", config["path"])
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    if not hasattr(module, "ModelNew"):
+        raise AttributeError("the file does not define ModelNew")
+    model = reference.build(shape, seed=config["seed"], model_class=module.ModelNew)
+    return _warm(bind(model, reference, signature, tensors))
+
+
+def _reference(config: dict[str, Any]) -> tuple[Reference, dict[str, int], Signature]:
+    reference = load_reference(ReferenceSpec.from_json(config["reference"]))
+    return reference, config["shape"], Signature.from_json(config["signature"])
+
+
+def _warm(call: Call) -> Call:
+    """Compiles and allocates before the first timed call, on whatever the arena holds by then."""
+    for _ in range(_WARM_CALLS):
+        call()
+    return call

@@ -1,0 +1,55 @@
+"""What a build gives, and the Protocol every backend follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernelwright.core.candidate import Candidate
+
+
+@dataclass(frozen=True, slots=True)
+class NativeArtefact:
+    """A shared object that the native runner loads."""
+
+    library: Path
+    symbol: str
+
+
+@dataclass(frozen=True, slots=True)
+class PythonArtefact:
+    """An arm that a forked Python worker serves: "module:function" and its JSON configuration."""
+
+    arm: str
+    config: dict[str, Any]
+    notes: tuple[str, ...] = ()
+    """Labels for the Verdict, such as a slow build path."""
+
+
+@dataclass(frozen=True, slots=True)
+class BuildFailure:
+    """The Candidate's own fault: it does not build. The reason is the first error, in one line."""
+
+    reason: str
+    log: str = field(default="", repr=False)
+
+
+Artefact = NativeArtefact | PythonArtefact
+
+
+class Backend(Protocol):
+    """The whole extension point: one kind of Candidate and how to build it.
+
+    A backend for another device (HIP, say) is one more class with these two members.
+    """
+
+    kind: str
+
+    def build(self, candidate: Candidate, cache: Path) -> Artefact | BuildFailure:
+        """Builds once per content; later calls answer from `cache`, failures included.
+
+        Raises:
+            CompilerMissing: the machine lacks a tool this backend calls.
+        """
+        ...

@@ -1,0 +1,33 @@
+"""How much work each tier does. T0 builds, T1 screens, T2 rewards, T3 certifies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernelwright.core.verdict import Tier
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """The counts behind one tier."""
+
+    families: int
+    """Input families checked at the main shape; 0 means none, more than there are means all."""
+    shapes: int
+    """Further shapes of the Task's domain, drawn in secret."""
+    pairs: int
+    """Timed pairs against each baseline."""
+    check_share: float
+    """Share of the timed calls that is compared in full, chosen in secret."""
+    all_baselines: bool
+    """Every baseline, max-autotune for a claimed win included; else only the fastest known."""
+    rounds: int = 1
+    """Repeats in fresh processes under fresh keys."""
+
+
+EFFORTS: dict[Tier, Effort] = {
+    "T0": Effort(families=0, shapes=0, pairs=0, check_share=0.0, all_baselines=False),
+    "T1": Effort(families=3, shapes=0, pairs=11, check_share=0.2, all_baselines=False),
+    "T2": Effort(families=99, shapes=3, pairs=41, check_share=0.3, all_baselines=True),
+    "T3": Effort(families=99, shapes=5, pairs=41, check_share=0.5, all_baselines=True, rounds=3),
+}

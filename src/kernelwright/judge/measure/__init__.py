@@ -1,0 +1,31 @@
+"""How fast: one timed call, pairs of calls, intervals, resolution, roofline.
+
+In: a frozen worker on a `Bench` and fresh `Draw`s. Out: a `PairedTimes` whose numbers are Intervals.
+"""
+
+from kernelwright.judge.measure.bench import Arm, Bench, Draw, Fault, Sample
+from kernelwright.judge.measure.pairs import Pair, PairedTimes, compare_arms, take_pair
+from kernelwright.judge.measure.statistics import (
+    half_width,
+    median_interval,
+    median_ranks,
+    ratio_interval,
+    sign_test,
+)
+
+__all__ = [
+    "Arm",
+    "Bench",
+    "Draw",
+    "Fault",
+    "Pair",
+    "PairedTimes",
+    "Sample",
+    "compare_arms",
+    "half_width",
+    "median_interval",
+    "median_ranks",
+    "ratio_interval",
+    "sign_test",
+    "take_pair",
+]

@@ -1,0 +1,273 @@
+"""One Task at one shape: the inputs' arena, the arms that run on it, and one call of an arm.
+
+The same path serves correctness and timing. Every arm allocates its outputs the way its user would
+get them; the judge copies them out of the frozen process, outside the window.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+
+from kernelwright.sandbox import Arena, Call, Failure, Limits, Nursery, TensorLayout, Worker
+from kernelwright.sandbox.wire import storage_bytes
+from kernelwright.tasks.slots import Signature
+
+_HELD_BYTES = 256 << 20
+_MAX_HELD = 6
+_MAX_WARM_CALLS = 24
+_QUIET_FAULTS = 64
+_SAMPLES_PER_OUTPUT = 16
+_SAMPLE_BYTES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The arm broke a rule of the call; the judge turns it into a Rejected."""
+
+    stage: str
+    reason: str
+
+
+@dataclass(slots=True, eq=False)
+class Draw:
+    """One set of slot values, and what is known about them once it has been computed."""
+
+    family: str
+    values: list[Any]
+    weights: int
+    """Which redraw of parameters and statistics the values carry."""
+    truth: list[Any] | None = None
+    reference: list[Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One call: its clocks and, where asked for, a copy of the outputs."""
+
+    wall_ns: int
+    cpu_ns: int
+    late_cpu_ns: int
+    freeze_ns: int
+    outputs: list[Any] | None
+
+
+@dataclass(slots=True)
+class _Held:
+    """Outputs the judge still 'uses': where they lie, and bytes of them at secret places."""
+
+    seq: int
+    ranges: list[tuple[int, int]]
+    probes: list[tuple[int, bytes]] = field(default_factory=list)
+
+
+class Arm:
+    """One worker on a bench, and the outputs of it that are held."""
+
+    def __init__(self, name: str, worker: Worker, *, trusted: bool) -> None:
+        self.name = name
+        self.worker = worker
+        self.trusted = trusted
+        """A baseline may hand out a view of its input, as the user's own code would."""
+        self.held: list[_Held] = []
+
+    def close(self) -> int:
+        """Ends the worker; returns how many processes it had started."""
+        return self.worker.kill()
+
+
+class Bench:
+    """Owns the arena; at most one arm runs at a time."""
+
+    def __init__(self, nursery: Nursery, signature: Signature, limits: Limits, seed: int) -> None:
+        self.nursery = nursery
+        self.signature = signature
+        self.limits = limits
+        self.arena = Arena([_layout(slot) for slot in signature.slots])
+        self.outputs = tuple(_layout(output) for output in signature.outputs)
+        self._rng = np.random.Generator(np.random.Philox(key=seed))
+        self._weights: int | None = None
+        output_bytes = sum(output.nbytes for output in self.outputs)
+        self.max_held = max(1, min(_MAX_HELD, _HELD_BYTES // max(output_bytes, 1)))
+
+    def load(self, draw: Draw) -> None:
+        """Writes a draw into the arena; parameters only when they are another redraw."""
+        for at, (slot, value) in enumerate(zip(self.signature.slots, draw.values, strict=True)):
+            if slot.role == "input" or draw.weights != self._weights:
+                self.arena.write(at, storage_of(value))
+        self._weights = draw.weights
+
+    def run(self, arm: Arm, draw: Draw, *, keep: bool) -> Sample | Fault:
+        """One timed call of `arm` on freshly written inputs.
+
+        Args:
+            arm: a frozen worker of this bench.
+            draw: the inputs; written just before the clock starts, for every arm alike.
+            keep: copy the outputs out of the frozen worker.
+        """
+        self.load(draw)
+        call = arm.worker.call(self._release(arm))
+        if isinstance(call, Failure):
+            return Fault("verify", describe(call))
+        fault = self._check_layout(arm, call)
+        if fault is not None:
+            return fault
+        if not arm.trusted:
+            self._poison_inputs()
+        outputs = None
+        if keep:
+            outputs = self._copy_outputs(arm, call)
+            if outputs is None:
+                return Fault("verify", "an output does not lie in the worker's memory")
+        self._hold(arm, call)
+        return Sample(call.wall_ns, call.cpu_ns, call.late_cpu_ns, call.freeze_ns, outputs)
+
+    def warm(self, arm: Arm, draws: Iterator[Draw]) -> int | Fault:
+        """Calls that are timed by no one, until the arm's heap needs no fresh pages.
+
+        glibc needs some ten calls before it recycles the blocks of a large aligned output, and
+        held outputs need room of their own. How long it takes is read from outside.
+
+        Returns:
+            How many calls it took.
+        """
+        calls, quiet = 0, 0
+        while quiet < self.max_held + 1 and calls < _MAX_WARM_CALLS:
+            before = arm.worker.minor_faults()
+            sample = self.run(arm, next(draws), keep=False)
+            if isinstance(sample, Fault):
+                return sample
+            calls += 1
+            quiet = quiet + 1 if arm.worker.minor_faults() - before < _QUIET_FAULTS else 0
+        return calls
+
+    def close(self) -> None:
+        """Frees the arena; arms are closed by whoever spawned them."""
+        self.arena.close()
+
+    def _release(self, arm: Arm) -> tuple[int, ...]:
+        """A secret number of earlier outputs stays in use, so a ring of buffers is caught."""
+        target = int(self._rng.integers(1, self.max_held + 1))
+        release = []
+        while len(arm.held) > target and len(release) < 8:
+            release.append(arm.held.pop(0).seq)
+        return tuple(release)
+
+    def _check_layout(self, arm: Arm, call: Call) -> Fault | None:
+        held = [r for earlier in arm.held for r in earlier.ranges]
+        arena = (arm.worker.arena_address, arm.worker.arena_address + self.arena.nbytes)
+        mine: list[tuple[int, int]] = []
+        for at, (got, want) in enumerate(zip(call.reply.outputs, self.outputs, strict=True)):
+            if (got.dtype, got.shape) != (want.dtype, want.shape):
+                return Fault(
+                    "verify",
+                    f"output {at} is {got.dtype}{list(got.shape)}, "
+                    f"expected {want.dtype}{list(want.shape)}",
+                )
+            if _steps(got) != _steps(want):
+                return Fault(
+                    "verify",
+                    f"output {at} has strides {list(got.strides)}, expected {list(want.strides)}",
+                )
+            if want.nbytes == 0:
+                continue
+            span = (got.address, got.address + want.nbytes)
+            if not arm.trusted and _overlaps(span, [arena]):
+                return Fault("audit", f"output {at} is a view of an input")
+            if not arm.trusted and _overlaps(span, mine):
+                return Fault("audit", f"output {at} shares memory with another output")
+            if not arm.trusted and _overlaps(span, held):
+                return Fault("audit", f"output {at} reuses memory of an output still in use")
+            mine.append(span)
+        return self._check_held(arm)
+
+    def _check_held(self, arm: Arm) -> Fault | None:
+        buffer = np.empty(_SAMPLE_BYTES, dtype=np.uint8)
+        for earlier in arm.held:
+            for address, expected in earlier.probes:
+                view = buffer[: len(expected)]
+                if not arm.worker.read_memory(address, view) or view.tobytes() != expected:
+                    return Fault("audit", "an output still in use was overwritten or freed")
+        return None
+
+    def _hold(self, arm: Arm, call: Call) -> None:
+        spans = [
+            (got.address, want.nbytes)
+            for got, want in zip(call.reply.outputs, self.outputs, strict=True)
+            if want.nbytes
+        ]
+        held = _Held(call.seq, [(address, address + nbytes) for address, nbytes in spans])
+        buffer = np.empty(_SAMPLE_BYTES, dtype=np.uint8)
+        for address, nbytes in spans if not arm.trusted else []:
+            size = min(_SAMPLE_BYTES, nbytes)
+            offsets = self._rng.integers(0, nbytes - size + 1, size=_SAMPLES_PER_OUTPUT)
+            for offset in offsets if nbytes > 4096 else offsets[:1]:
+                if arm.worker.read_memory(address + int(offset), buffer[:size]):
+                    held.probes.append((address + int(offset), buffer[:size].tobytes()))
+        arm.held.append(held)
+
+    def _poison_inputs(self) -> None:
+        for at, slot in enumerate(self.signature.slots):
+            if slot.role == "input":
+                self.arena.poison(at)
+
+    def _copy_outputs(self, arm: Arm, call: Call) -> list[Any] | None:
+        copies = []
+        for got, want in zip(call.reply.outputs, self.outputs, strict=True):
+            data = np.empty(want.nbytes, dtype=np.uint8)
+            if want.nbytes and not arm.worker.read_memory(got.address, data):
+                return None
+            copies.append(_tensor(data, want))
+        return copies
+
+
+def storage_of(value: Any) -> np.ndarray:
+    """The bytes a strided CPU tensor touches, first to last element, as uint8 without a copy."""
+    dtype = str(value.dtype).removeprefix("torch.")
+    nbytes = storage_bytes(dtype, tuple(value.shape), tuple(value.stride()))
+    if nbytes == 0:
+        return np.empty(0, dtype=np.uint8)
+    flat = torch.as_strided(value.detach(), (nbytes // value.element_size(),), (1,))
+    return flat.view(torch.uint8).numpy()
+
+
+def describe(failure: Failure) -> str:
+    """A worker's failure in one line for people."""
+    text = {
+        "crashed": "crashed",
+        "hung": "did not end",
+        "raised": "raised an error",
+        "load_failed": "could not be loaded",
+        "out_of_memory": "ran out of memory",
+        "garbled": "sent a malformed reply",
+    }[failure.kind]
+    return f"{text}: {failure.detail}" if failure.detail else text
+
+
+def _layout(slot: Any) -> TensorLayout:
+    nbytes = storage_bytes(slot.dtype, slot.shape, slot.strides)
+    return TensorLayout(0, nbytes, slot.dtype, slot.shape, slot.strides)
+
+
+def _tensor(data: np.ndarray, layout: TensorLayout) -> Any:
+    dtype = getattr(torch, layout.dtype)
+    if layout.nbytes == 0:
+        return torch.empty_strided(layout.shape, layout.strides, dtype=dtype)
+    return torch.as_strided(torch.from_numpy(data).view(dtype), layout.shape, layout.strides)
+
+
+def _steps(layout: TensorLayout) -> tuple[int, ...]:
+    """Strides of the dimensions that have more than one element: the others mean nothing."""
+    if 0 in layout.shape:
+        return ()
+    return tuple(
+        stride for size, stride in zip(layout.shape, layout.strides, strict=True) if size > 1
+    )
+
+
+def _overlaps(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in others)

@@ -1,0 +1,98 @@
+"""Adjacent pairs in AB/BA order with fresh inputs, and what they say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from kernelwright.core.record import Interval
+from kernelwright.judge.measure.bench import Arm, Bench, Draw, Fault, Sample
+from kernelwright.judge.measure.statistics import (
+    half_width,
+    median_interval,
+    ratio_interval,
+    sign_test,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Both arms on the same inputs, one right after the other."""
+
+    baseline: Sample
+    candidate: Sample
+
+    @property
+    def log_ratio(self) -> float:
+        """ln(baseline wall time / candidate wall time)."""
+        return math.log(self.baseline.wall_ns / self.candidate.wall_ns)
+
+
+@dataclass(slots=True)
+class PairedTimes:
+    """All pairs of one baseline and one candidate. None is ever dropped."""
+
+    baseline: str
+    pairs: list[Pair] = field(default_factory=list)
+
+    @property
+    def log_ratios(self) -> list[float]:
+        """One ln(baseline / candidate) per pair, in the order they were taken."""
+        return [pair.log_ratio for pair in self.pairs]
+
+    @property
+    def interval(self) -> Interval:
+        """Median speed-up over the baseline with its 95 % bounds."""
+        return ratio_interval(self.log_ratios)
+
+    @property
+    def resolution(self) -> float:
+        """Half-width of the interval, as a ratio minus 1."""
+        return half_width(self.interval)
+
+    def p_faster(self, threshold: float) -> float:
+        """Sign-test level of "faster than `threshold` times"."""
+        return sign_test(self.log_ratios, threshold)
+
+    def baseline_ns(self) -> Interval:
+        """Median wall time of the baseline, ns."""
+        return median_interval([float(pair.baseline.wall_ns) for pair in self.pairs])
+
+    def candidate_ns(self) -> Interval:
+        """Median wall time of the candidate, ns."""
+        return median_interval([float(pair.candidate.wall_ns) for pair in self.pairs])
+
+
+def take_pair(
+    bench: Bench, baseline: Arm, candidate: Arm, *, draw: Draw, candidate_first: bool, keep: bool
+) -> Pair | Fault:
+    """Runs both arms on one draw. A fault of either is returned with the arm's name in front."""
+    samples: dict[str, Sample] = {}
+    order = (candidate, baseline) if candidate_first else (baseline, candidate)
+    for arm in order:
+        sample = bench.run(arm, draw, keep=keep)
+        if isinstance(sample, Fault):
+            return sample if arm is candidate else Fault("baseline", f"{arm.name}: {sample.reason}")
+        samples[arm.name if arm is baseline else "candidate"] = sample
+    return Pair(samples[baseline.name], samples["candidate"])
+
+
+def compare_arms(
+    bench: Bench, baseline: Arm, candidate: Arm, *, draws: Callable[[int], Draw], pairs: int
+) -> PairedTimes | Fault:
+    """Times two trusted arms against each other, unchecked: A/A, and one baseline with another."""
+    times = PairedTimes(baseline.name)
+    for index in range(pairs):
+        pair = take_pair(
+            bench,
+            baseline,
+            candidate,
+            draw=draws(index),
+            candidate_first=index % 2 == 1,
+            keep=False,
+        )
+        if isinstance(pair, Fault):
+            return pair
+        times.pairs.append(pair)
+    return times

@@ -1,0 +1,202 @@
+"""From a Candidate to a Verdict: build, load, verify, measure, audit. The only maker of Verdicts."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from kernelwright.backends import BACKENDS, Artefact, BuildFailure, PythonArtefact
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.verdict import (
+    Accepted,
+    Inconclusive,
+    Measured,
+    NotTimed,
+    Outcome,
+    Rejected,
+    Tier,
+    Timing,
+    Unresolved,
+    Verdict,
+)
+from kernelwright.judge.effort import EFFORTS, Effort
+from kernelwright.judge.measure import Arm, Draw, PairedTimes
+from kernelwright.judge.measure.bench import describe
+from kernelwright.judge.station import COMPILE, EAGER, MAX_AUTOTUNE
+from kernelwright.judge.trial import BaselineBroke, Checks, Trial, as_against, slowest_gain
+from kernelwright.sandbox import Failure, ZygoteDied
+
+_LAUNCH_BOUND = 20
+"""A call shorter than this many no-op round trips is labelled launch-bound."""
+
+
+class Pipeline:
+    """Judges Candidates in one session. See `Session.judge`."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        self._rng = np.random.Generator(np.random.Philox(key=session.secret()))
+
+    def judge(self, candidate: Candidate, tier: Tier) -> Verdict:
+        """Runs the gates in order; the first that says no ends it."""
+        wall, cpu = time.monotonic(), _cpu_s()
+        notes: list[str] = list(self._session.notes)
+        try:
+            outcome = self._gates(candidate, tier, notes)
+        except BaselineBroke as error:
+            outcome = Inconclusive(reason=f"a baseline failed: {error}")
+        except ZygoteDied as error:
+            outcome = Inconclusive(reason=f"the worker process died: {error}")
+        return Verdict(
+            task=self._session.task.name,
+            candidate=candidate.id,
+            candidate_kind=candidate.kind,
+            tier=tier,
+            outcome=outcome,
+            provenance=self._session.provenance(tier, tuple(notes)),
+            cost_cpu_s=_cpu_s() - cpu,
+            wall_s=time.monotonic() - wall,
+        )
+
+    def _gates(self, candidate: Candidate, tier: Tier, notes: list[str]) -> Outcome:
+        effort = EFFORTS[tier]
+        built = BACKENDS[candidate.kind].build(candidate, self._session.cache)
+        if isinstance(built, BuildFailure):
+            return Rejected(stage="build", reason=built.reason)
+        if isinstance(built, PythonArtefact):
+            notes.extend(built.notes)
+        if tier == "T0":
+            return self._load_only(built)
+        accepted: list[Accepted] = []
+        for round_ in range(effort.rounds):
+            if round_ > 0:
+                self._session.renew()
+            outcome = self._one_round(built, effort)
+            if not isinstance(outcome, Accepted):
+                return outcome
+            accepted.append(outcome)
+        return min(accepted, key=_claimed)
+
+    def _load_only(self, built: Artefact) -> Outcome:
+        arm = self._session.main.spawn("candidate", built)
+        if isinstance(arm, Failure):
+            return Rejected(stage="load", reason=describe(arm))
+        arm.close()
+        return Accepted(correctness=Checks().correctness("unknown"), timing=NotTimed())
+
+    def _one_round(self, built: Artefact, effort: Effort) -> Outcome:
+        station = self._session.main
+        checks = Checks()
+        for other in self._session.other_stations(effort.shapes):
+            refused = self._check_elsewhere(other, built, checks)
+            if refused is not None:
+                return refused
+        arm = station.spawn("candidate", built)
+        if isinstance(arm, Failure):
+            return Rejected(stage="load", reason=describe(arm))
+        try:
+            outcome = self._at_main(arm, checks, effort)
+        finally:
+            started = arm.close()
+        if started and isinstance(outcome, Accepted):
+            return Rejected(stage="audit", reason="the candidate started a process")
+        return outcome
+
+    def _check_elsewhere(self, station: Any, built: Artefact, checks: Checks) -> Rejected | None:
+        arm = station.spawn("candidate", built)
+        if isinstance(arm, Failure):
+            return Rejected(stage="load", reason=describe(arm))
+        try:
+            return self._trial(station, arm, checks).check_families(station.families)
+        finally:
+            arm.close()
+            station.close()
+
+    def _at_main(self, arm: Arm, checks: Checks, effort: Effort) -> Outcome:
+        session, station = self._session, self._session.main
+        trial = self._trial(station, arm, checks)
+        families = [str(name) for name in self._rng.permutation(station.families)]
+        families = families[: effort.families]
+        refused = trial.check_families(families)
+        draws = self._draws(effort)
+        refused = refused or trial.warm(draws)
+        if refused is not None:
+            return refused
+        measured = self._time(trial, draws, effort)
+        if isinstance(measured, Rejected):
+            return measured
+        fastest_ns = min(t.candidate_ns().low for t in measured)
+        refused = trial.audit(session.roofline.impossible_ns, fastest_ns)
+        if refused is not None:
+            return refused
+        return Accepted(
+            correctness=checks.correctness(session.oracle_strength), timing=self._timing(measured)
+        )
+
+    def _time(
+        self, trial: Trial, draws: Iterator[Draw], effort: Effort
+    ) -> list[PairedTimes] | Rejected:
+        station = self._session.main
+        names = (EAGER, COMPILE) if effort.all_baselines else (self._session.fastest,)
+        done: list[PairedTimes] = []
+        for name in chain(names, (MAX_AUTOTUNE,) if effort.all_baselines else ()):
+            if name == MAX_AUTOTUNE and slowest_gain(done).interval.low <= 1.05:
+                break  # no win is claimed: the dear baseline can only lower it
+            for baseline in station.baselines(name):
+                times = trial.time_against(
+                    baseline, draws, pairs=effort.pairs, check_share=effort.check_share
+                )
+                if isinstance(times, Rejected):
+                    return times
+                done.append(times)
+        if not done:
+            raise BaselineBroke("none of the baselines runs")
+        return done
+
+    def _timing(self, measured: list[PairedTimes]) -> Timing:
+        binding = slowest_gain(measured)
+        rest = [times for times in measured if times is not binding]
+        candidate = binding.candidate_ns()
+        session = self._session
+        interval = binding.interval
+        facts = {
+            "interval": interval,
+            "baseline": binding.baseline,
+            "against": tuple(as_against(times) for times in (binding, *rest)),
+            "launch_bound": candidate.mid < _LAUNCH_BOUND * session.no_op_p95_ns,
+            "roofline_share": min(session.roofline.floor_ns / candidate.mid, 1.0),
+            "resolution": session.resolution,
+        }
+        below = interval.mid < 1 + session.resolution and interval.mid > 1 / (
+            1 + session.resolution
+        )
+        if below or interval.low <= 1.0 <= interval.high:
+            return Unresolved(**facts)
+        return Measured(p_faster=binding.p_faster(1.05), **facts)
+
+    def _draws(self, effort: Effort) -> Iterator[Draw]:
+        if effort.all_baselines:
+            return iter(lambda: self._session.main.fresh("nominal"), None)
+        return self._session.main.pooled()
+
+    def _trial(self, station: Any, arm: Arm, checks: Checks) -> Trial:
+        return Trial(station, arm, checks, precision=self._session.task.precision, rng=self._rng)
+
+
+def _claimed(outcome: Accepted) -> float:
+    match outcome.timing:
+        case Measured(interval=gain) | Unresolved(interval=gain):
+            return gain.low
+        case _:
+            return 0.0
+
+
+def _cpu_s() -> float:
+    """CPU time of this process and of the children it has reaped, seconds."""
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system

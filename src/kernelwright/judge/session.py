@@ -1,0 +1,299 @@
+"""A session: one Task, its stations and baselines, and the secret key that all inputs come from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import kernelwright
+from kernelwright.backends import find_toolchain
+from kernelwright.backends.toolchain import cpu_features
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import CompilerMissing, TaskUnusable
+from kernelwright.core.record import Interval
+from kernelwright.core.task import Task
+from kernelwright.core.verdict import ArmTime, Provenance, Tier, Verdict
+from kernelwright.judge.measure import Arm, Fault, compare_arms
+from kernelwright.judge.measure.roofline import Roofline
+from kernelwright.judge.pipeline import Pipeline
+from kernelwright.judge.station import COMPILE, EAGER, Station
+from kernelwright.judge.verify.sanity import sanity_gate
+from kernelwright.sandbox import (
+    SANDBOX_TIER,
+    Arena,
+    Failure,
+    Limits,
+    Nursery,
+    default_limits,
+)
+from kernelwright.tasks.catalog import reference_spec
+from kernelwright.tasks.reference import Reference, load_reference
+from kernelwright.tasks.slots import Signature
+
+_BASELINE_PAIRS = 15
+_PREFLIGHT_S = 120.0
+Event = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """What a Proposer may know: the Task and its reference, never a seed or an input."""
+
+    task: Task
+    reference: Reference
+    shape: dict[str, int]
+    signature: Signature
+
+
+class Session:
+    """Judges Candidates for one Task. Made by `open_session`."""
+
+    def __init__(
+        self, task: Task, nursery: Nursery, *, limits: Limits, seed: int | None, on_event: Event
+    ) -> None:
+        self.task = task
+        self.cache = nursery.cache
+        self.notes: list[str] = []
+        self._nursery, self._limits, self._tell = nursery, limits, on_event
+        self._root = np.random.SeedSequence(seed if seed is not None else _entropy())
+        self._commitment = hashlib.sha256(str(self._root.entropy).encode()).hexdigest()
+        self._spec = reference_spec(task)
+        self._tell("loading the task")
+        self._preflight()
+        self.reference = load_reference(self._spec)
+        self.shape = dict(self.reference.default_shape)
+        self._tell("drawing inputs and probing the oracle")
+        self.main = self._station(self.shape)
+        self._probe_oracle()
+        self._probe_machine()
+        self._pipeline = Pipeline(self)
+
+    def judge(self, candidate: Candidate, tier: Tier = "T1") -> Verdict:
+        """Judges a Candidate. A Candidate's failure is in the Verdict, never an exception.
+
+        Raises:
+            CompilerMissing: the machine lacks a tool this kind of Candidate needs.
+        """
+        return self._pipeline.judge(candidate, tier)
+
+    def confirm(self, candidate: Candidate) -> Verdict:
+        """The Verdict that a Run reports: T2, on inputs no earlier call has seen."""
+        return self.judge(candidate, "T2")
+
+    @property
+    def problem(self) -> Problem:
+        """What the proposer may see."""
+        return Problem(self.task, self.reference, self.shape, self.main.signature)
+
+    def baselines(self) -> tuple[ArmTime, ...]:
+        """Wall time of each baseline that runs, fastest first."""
+        return self._times
+
+    def renew(self) -> None:
+        """Fresh baseline workers under a fresh key, for a Verdict that must not depend on one."""
+        self.main.close()
+        self.main = self._station(self.shape)
+
+    def other_stations(self, count: int) -> Iterator[Station]:
+        """Stations at secret shapes inside the Task's domain; the caller closes each."""
+        if self.task.one_shape:
+            return
+        rng = np.random.Generator(np.random.Philox(key=self.secret()))
+        bounds = self.reference.boundary_shapes()
+        for index in range(count):
+            at_bound = index == 0 and bounds
+            shape = (
+                bounds[int(rng.integers(len(bounds)))]
+                if at_bound
+                else self.reference.sample_shape(rng)
+            )
+            yield self._station(shape)
+
+    def secret(self) -> int:
+        """A fresh 63-bit key derived from the session's."""
+        return int(self._root.spawn(1)[0].generate_state(1, np.uint64)[0] >> 1)
+
+    def provenance(self, tier: Tier, notes: tuple[str, ...]) -> Provenance:
+        """The conditions every Verdict carries."""
+        certified = tier == "T3" and SANDBOX_TIER in ("A", "B")
+        if tier == "T3" and not certified:
+            notes += ("uncertified: workers are plain processes (sandbox tier D)",)
+        return Provenance(
+            sandbox=SANDBOX_TIER,
+            certified=certified,
+            precision=self.task.precision,
+            kernelwright=kernelwright.__version__,
+            torch=torch.__version__,
+            compiler=_compiler(),
+            machine=f"{platform.machine()} {cpu_features().partition(' fpu')[0]}",
+            threads=self._limits.threads,
+            seed_commitment=self._commitment,
+            notes=notes,
+        )
+
+    def close(self) -> None:
+        """Ends every worker of this session."""
+        self.main.close()
+
+    def _station(self, shape: dict[str, int]) -> Station:
+        return Station(self._nursery, self.reference, shape, limits=self._limits, key=self.secret())
+
+    def _preflight(self) -> None:
+        """Loads and runs the reference once in a bounded worker: it may hang or eat memory."""
+        arena = Arena([])
+        config = {"reference": asdict(self._spec)}
+        limits = Limits(
+            threads=self._limits.threads,
+            memory_bytes=self._limits.memory_bytes,
+            load_s=_PREFLIGHT_S,
+        )
+        worker = self._nursery.spawn_python(
+            "kernelwright.backends.arms:preflight", config, arena=arena, outputs=(), limits=limits
+        )
+        arena.close()
+        if isinstance(worker, Failure):
+            raise _task_error(self.task.name, worker)
+        worker.kill()
+
+    def _probe_oracle(self) -> None:
+        report = sanity_gate(
+            self.reference,
+            self.shape,
+            self.main.signature,
+            key=self.secret(),
+            families=self.main.families,
+        )
+        self.oracle_strength = "weak" if report.survivors else "strong"
+        if report.survivors:
+            self.notes.append("weak oracle: would accept " + ", ".join(report.survivors[:3]))
+        if self.task.one_shape:
+            self.notes.append("one shape only: judged at exactly the shapes of the task's inputs")
+        self.notes.extend(self.main.signature.notes)
+
+    def _probe_machine(self) -> None:
+        station = self.main
+        self._tell("baseline: eager")
+        resolution = station.measure_resolution()
+        if isinstance(resolution, Fault):
+            raise TaskUnusable(
+                self.task.name, f"the reference fails: {resolution.reason}", "Mend it first."
+            )
+        self.resolution: float = resolution.resolution
+        self.no_op_p95_ns: float = station.no_op_p95_ns()
+        self.roofline: Roofline = station.roofline()
+        self._tell("baseline: torch.compile")
+        times = [ArmTime(name=EAGER, wall_ns=resolution.baseline_ns())]
+        self.fastest = EAGER
+        compiled, eager = station.baseline(COMPILE), station.baseline(EAGER)
+        if isinstance(compiled, Arm) and isinstance(eager, Arm):
+            versus = compare_arms(
+                station.bench, eager, compiled, draws=station.cycling(), pairs=_BASELINE_PAIRS
+            )
+            if not isinstance(versus, Fault):
+                times = [
+                    ArmTime(name=EAGER, wall_ns=versus.baseline_ns()),
+                    ArmTime(name=COMPILE, wall_ns=versus.candidate_ns()),
+                ]
+                self.fastest = COMPILE if versus.interval.mid > 1 else EAGER
+        elif not isinstance(compiled, Arm):
+            self.notes.append(f"torch.compile failed: {compiled.reason}"[:300])
+        self._times: tuple[ArmTime, ...] = tuple(sorted(times, key=lambda t: t.wall_ns.mid))
+
+
+@contextmanager
+def open_session(
+    task: Task,
+    *,
+    seed: int | None = None,
+    on_event: Event | None = None,
+    cache: Path | None = None,
+) -> Iterator[Session]:
+    """Prepares a Task for judging and ends every process when the block is left.
+
+    Args:
+        task: from `kernelwright.tasks.catalog.find_task`.
+        seed: fixes all draws, for tests; None draws a secret one, as any claim needs.
+        on_event: told in a few words what is being done, for a progress display.
+        cache: builds and compiled baselines; default is the user's cache folder.
+
+    Raises:
+        TaskUnusable: the reference cannot be loaded, run or judged.
+    """
+    _quiet_threads()
+    nursery = Nursery(cache or default_cache())
+    try:
+        nursery.start()
+        session = Session(
+            task,
+            nursery,
+            limits=default_limits(),
+            seed=seed,
+            on_event=on_event or (lambda _: None),
+        )
+        try:
+            yield session
+        finally:
+            session.close()
+    finally:
+        nursery.close()
+
+
+def default_cache() -> Path:
+    """`$KERNELWRIGHT_CACHE`, else the XDG cache folder, else a temporary one if that is read-only."""
+    named = os.environ.get("KERNELWRIGHT_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = Path(named) if named else Path(base) / "kernelwright"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        folder = Path(tempfile.gettempdir()) / f"kernelwright-cache-{os.getuid()}"
+        folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _quiet_threads() -> None:
+    """The judge's own threads must not spin into a worker's timed window."""
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    time.sleep(0)
+
+
+def _entropy() -> int:
+    return int.from_bytes(os.urandom(16), "little")
+
+
+def _compiler() -> str:
+    try:
+        return find_toolchain().version
+    except CompilerMissing:
+        return "none"
+
+
+def _task_error(name: str, failure: Failure) -> TaskUnusable:
+    match failure.kind:
+        case "hung":
+            what, advice = (
+                f"loading it and one forward took more than {_PREFLIGHT_S:g} s",
+                "Make the inputs smaller, or look for a loop that never ends.",
+            )
+        case "out_of_memory":
+            what, advice = "it ran out of memory", "Make the inputs smaller."
+        case "crashed":
+            what, advice = f"its process died ({failure.detail})", "Make the inputs smaller."
+        case _:
+            what, advice = failure.detail or "it cannot be loaded", "Mend the file and try again."
+    return TaskUnusable(name, what.rstrip("."), advice)
+
+
+def machine_times(times: tuple[ArmTime, ...]) -> dict[str, Interval]:
+    """Baseline names and wall times, ns."""
+    return {time_.name: time_.wall_ns for time_ in times}

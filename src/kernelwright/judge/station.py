@@ -1,0 +1,242 @@
+"""One Task at one shape, ready to judge: inputs, oracle, baselines, resolution.
+
+Baseline workers live here, so that one Verdict does not pay for the next one's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from kernelwright.backends import Artefact, NativeArtefact
+from kernelwright.judge.measure import Arm, Bench, Draw, Fault, PairedTimes, compare_arms
+from kernelwright.judge.measure.bench import describe
+from kernelwright.judge.measure.roofline import Roofline, count_flops, measure_roofline
+from kernelwright.judge.verify.oracle import Oracle
+from kernelwright.sandbox import Failure, Limits, Nursery
+from kernelwright.tasks.draw import applicable_families, draw
+from kernelwright.tasks.reference import Reference
+from kernelwright.tasks.slots import Signature, read_signature
+
+EAGER, COMPILE, MAX_AUTOTUNE = "eager", "compile", "compile max-autotune"
+_ARM_OF = {
+    EAGER: ("kernelwright.backends.arms:eager", None),
+    COMPILE: ("kernelwright.backends.arms:compiled", "default"),
+    MAX_AUTOTUNE: ("kernelwright.backends.arms:compiled", "max-autotune-no-cudagraphs"),
+}
+_POOL_BYTES = 1 << 30
+_POOL_DRAWS = 12
+_RESOLUTION_PAIRS = 21
+_NO_OP_CALLS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class BaselineFailed:
+    """A baseline that cannot run or disagrees with the oracle; the others still count."""
+
+    name: str
+    reason: str
+
+
+class Station:
+    """Everything that a Verdict at one shape needs and that no Candidate may touch."""
+
+    def __init__(
+        self,
+        nursery: Nursery,
+        reference: Reference,
+        shape: dict[str, int],
+        *,
+        limits: Limits,
+        key: int,
+    ) -> None:
+        self.reference = reference
+        self.shape = shape
+        self.signature: Signature = read_signature(reference, shape)
+        self.oracle = Oracle(reference, shape, self.signature)
+        self.limits = limits
+        self._nursery = nursery
+        self._key = key
+        self._rng = np.random.Generator(np.random.Philox(key=key ^ 0x9E3779B97F4A7C15))
+        self._counter = 0
+        self._weights = 0
+        self._baselines: dict[str, Arm | BaselineFailed] = {}
+        self._pool: list[Draw] = []
+        self.bench = Bench(nursery, self.signature, limits, seed=int(self._rng.integers(2**63)))
+        self.bench.load(self.fresh("nominal"))  # a decoy: arms warm up on it, no call is judged
+        self.families = applicable_families(reference, self.signature, shape, self.oracle)
+
+    def fresh(self, family: str) -> Draw:
+        """New numbers that no worker has seen; parameters are redrawn every other time or so."""
+        self._counter += 1
+        if family != "nominal" or self._rng.random() < 0.5:
+            self._weights += 1
+        values = draw(
+            self.reference,
+            self.signature,
+            self.shape,
+            family=family,
+            key=self._key,
+            counter=self._counter,
+            weights_counter=self._weights,
+        )
+        return Draw(family, values, self._weights)
+
+    def pooled(self) -> Iterator[Draw]:
+        """Nominal draws in secret order, each new to the worker that sees it.
+
+        Screening many Candidates reuses draws whose truth is known. One of them is replaced per
+        use, and no worker outlives its Verdict, so nothing can be remembered from one to the next.
+        """
+        capacity = min(_POOL_DRAWS, _POOL_BYTES // max(self._draw_bytes(), 1))
+        if self._pool and len(self._pool) >= capacity:
+            self._pool[int(self._rng.integers(len(self._pool)))] = self.fresh("nominal")
+        while len(self._pool) < capacity:
+            self._pool.append(self.fresh("nominal"))
+        for at in self._rng.permutation(len(self._pool)):
+            yield self._pool[at]
+        while True:
+            yield self.fresh("nominal")
+
+    def truth(self, one: Draw) -> list[Any]:
+        """The fp64 oracle's outputs, computed once per draw, after the reply it judges."""
+        if one.truth is None:
+            one.truth = self.oracle(one.values)
+        return one.truth
+
+    def reference_outputs(self, one: Draw) -> list[Any] | Fault:
+        """What eager computes on the draw: its error is the budget."""
+        if one.reference is None:
+            arm = self.baseline(EAGER)
+            if isinstance(arm, BaselineFailed):
+                return Fault("baseline", arm.reason)
+            sample = self.bench.run(arm, one, keep=True)
+            if isinstance(sample, Fault):
+                self._baselines[EAGER] = BaselineFailed(EAGER, sample.reason)
+                return sample
+            one.reference = sample.outputs
+        assert one.reference is not None
+        return one.reference
+
+    def spawn(self, name: str, artefact: Artefact, *, trusted: bool = False) -> Arm | Failure:
+        """Starts a worker for an artefact on this station's inputs."""
+        bench, limits = self.bench, self.limits
+        if isinstance(artefact, NativeArtefact):
+            worker = self._nursery.spawn_native(
+                artefact.library,
+                artefact.symbol,
+                arena=bench.arena,
+                outputs=bench.outputs,
+                limits=limits,
+            )
+        else:
+            worker = self._nursery.spawn_python(
+                artefact.arm,
+                self.config(artefact.config),
+                arena=bench.arena,
+                outputs=bench.outputs,
+                limits=limits,
+            )
+        return worker if isinstance(worker, Failure) else Arm(name, worker, trusted=trusted)
+
+    def baseline(self, name: str) -> Arm | BaselineFailed:
+        """The warm worker of a baseline, started at its first use."""
+        if name not in self._baselines:
+            self._baselines[name] = self._start_baseline(name)
+        return self._baselines[name]
+
+    def baselines(self, *names: str) -> list[Arm]:
+        """Those of the named baselines that run."""
+        arms = [self.baseline(name) for name in names]
+        return [arm for arm in arms if isinstance(arm, Arm)]
+
+    def measure_resolution(self) -> PairedTimes | Fault:
+        """Times the reference against itself in two processes: what this machine can resolve."""
+        again = self._start_baseline(EAGER)
+        eager = self.baseline(EAGER)
+        if isinstance(again, BaselineFailed) or isinstance(eager, BaselineFailed):
+            return Fault(
+                "baseline", next(x.reason for x in (again, eager) if not isinstance(x, Arm))
+            )
+        again.name = "eager again"
+        try:
+            return compare_arms(
+                self.bench, eager, again, draws=self.cycling(), pairs=_RESOLUTION_PAIRS
+            )
+        finally:
+            again.close()
+
+    def cycling(self) -> Callable[[int], Draw]:
+        """Draws for trusted arms, which cannot remember: a few pooled ones, over and over."""
+        few = [one for one, _ in zip(self.pooled(), range(4), strict=False)]
+        return lambda index: few[index % len(few)]
+
+    def no_op_p95_ns(self) -> float:
+        """95th percentile of the round trip of an arm that computes nothing."""
+        outputs = [asdict(output) for output in self.signature.outputs]
+        worker = self._nursery.spawn_python(
+            "kernelwright.backends.arms:no_op",
+            {"outputs": outputs},
+            arena=self.bench.arena,
+            outputs=self.bench.outputs,
+            limits=self.limits,
+        )
+        if isinstance(worker, Failure):
+            return float("inf")
+        with worker:
+            arm = Arm("no-op", worker, trusted=True)
+            one = next(self.pooled())
+            runs = [self.bench.run(arm, one, keep=False) for _ in range(_NO_OP_CALLS)]
+        return float(np.percentile([run.wall_ns for run in runs if not isinstance(run, Fault)], 95))
+
+    def roofline(self) -> Roofline:
+        """Bytes, flops and this machine's rates."""
+        outputs = sum(layout.nbytes for layout in self.bench.outputs)
+        moved = sum(layout.nbytes for layout in self.bench.arena.slots) + outputs
+        model = self.reference.build(self.shape, seed=0)
+        inputs = self.reference.make_inputs(self.shape, seed=0)
+        return measure_roofline(moved, outputs, count_flops(lambda: model(*inputs)))
+
+    def config(self, extra: dict[str, Any]) -> dict[str, Any]:
+        """What an arm needs to know of the Task; a Candidate's own entries come first."""
+        return {
+            "reference": asdict(self.reference.spec),
+            "shape": self.shape,
+            "signature": asdict(self.signature),
+            "seed": 42,
+            **extra,
+        }
+
+    def close(self) -> None:
+        """Ends the baseline workers and frees the inputs."""
+        for arm in self._baselines.values():
+            if isinstance(arm, Arm):
+                arm.close()
+        self._baselines.clear()
+        self._pool.clear()
+        self.bench.close()
+
+    def _start_baseline(self, name: str) -> Arm | BaselineFailed:
+        arm_path, mode = _ARM_OF[name]
+        worker = self._nursery.spawn_python(
+            arm_path,
+            self.config({"mode": mode}),
+            arena=self.bench.arena,
+            outputs=self.bench.outputs,
+            limits=self.limits,
+        )
+        if isinstance(worker, Failure):
+            return BaselineFailed(name, describe(worker))
+        arm = Arm(name, worker, trusted=True)
+        calls = self.bench.warm(arm, self.pooled())
+        if isinstance(calls, Fault):
+            arm.close()
+            return BaselineFailed(name, calls.reason)
+        return arm
+
+    def _draw_bytes(self) -> int:
+        slots = sum(layout.nbytes for layout in self.bench.arena.slots)
+        return slots + 3 * sum(layout.nbytes for layout in self.bench.outputs)

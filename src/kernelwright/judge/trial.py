@@ -1,0 +1,177 @@
+"""One Candidate on one station: calls, checks, times. Pure bookkeeping of what the gates found."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kernelwright.core.verdict import Against, Correctness, Rejected
+from kernelwright.judge.measure import Arm, Draw, Fault, PairedTimes, Sample, take_pair
+from kernelwright.judge.station import Station
+from kernelwright.judge.verify.compare import compare
+
+_WIN = 1.05
+
+
+@dataclass(slots=True)
+class Checks:
+    """What has been compared so far."""
+
+    calls: int = 0
+    unchecked: int = 0
+    shapes: list[str] = field(default_factory=list)
+    families: set[str] = field(default_factory=set)
+    weight_sets: set[tuple[str, int]] = field(default_factory=set)
+    error_over_budget: float = 0.0
+    error_over_reference: float = 0.0
+
+    def correctness(self, oracle: str) -> Correctness:
+        """The record for the Verdict."""
+        return Correctness(
+            calls=self.calls,
+            unchecked_calls=self.unchecked,
+            shapes=tuple(self.shapes),
+            families=tuple(sorted(self.families)),
+            weight_sets=len(self.weight_sets),
+            error_over_budget=self.error_over_budget,
+            error_over_reference=self.error_over_reference,
+            oracle=oracle,
+        )
+
+
+class BaselineBroke(Exception):
+    """A baseline failed in the middle of a trial: the machine's fault, Inconclusive."""
+
+
+class Trial:
+    """Runs one Candidate's arm at one station and adds to shared `Checks`."""
+
+    def __init__(
+        self,
+        station: Station,
+        arm: Arm,
+        checks: Checks,
+        *,
+        precision: str,
+        rng: np.random.Generator,
+    ) -> None:
+        self.station, self.arm, self.checks = station, arm, checks
+        self._precision = precision
+        self._rng = rng
+        label = "x".join(str(size) for size in station.shape.values()) or "as given"
+        self._label = label
+        if label not in checks.shapes:
+            checks.shapes.append(label)
+
+    def check_families(self, families: Iterable[str]) -> Rejected | None:
+        """One checked call per family, each with its own redraw of the parameters."""
+        for family in families:
+            one = self.station.fresh(family)
+            sample = self.station.bench.run(self.arm, one, keep=True)
+            refused = self._fault(sample) or self._check(one, sample)
+            if refused is not None:
+                return refused
+        return None
+
+    def warm(self, draws: Iterator[Draw]) -> Rejected | None:
+        """Lets the worker's heap settle; to the worker these calls look like any other."""
+        calls = self.station.bench.warm(self.arm, draws)
+        if isinstance(calls, Fault):
+            return self._fault(calls)
+        self.checks.unchecked += calls
+        return None
+
+    def time_against(
+        self, baseline: Arm, draws: Iterable[Draw], *, pairs: int, check_share: float
+    ) -> PairedTimes | Rejected:
+        """AB/BA pairs; a secret share of the calls is compared in full."""
+        times = PairedTimes(baseline.name)
+        checked_any = False
+        for index, one in zip(range(pairs), draws, strict=False):
+            last = index == pairs - 1
+            keep = bool(self._rng.random() < check_share) or (last and not checked_any)
+            checked_any |= keep
+            pair = take_pair(
+                self.station.bench,
+                baseline,
+                self.arm,
+                draw=one,
+                candidate_first=bool(index % 2),
+                keep=keep,
+            )
+            if isinstance(pair, Fault):
+                if pair.stage == "baseline":
+                    raise BaselineBroke(pair.reason)
+                return Rejected(
+                    stage="audit" if pair.stage == "audit" else "verify", reason=pair.reason
+                )
+            times.pairs.append(pair)
+            if keep and baseline.name == "eager":
+                one.reference = pair.baseline.outputs
+            refused = self._check(one, pair.candidate) if keep else None
+            self.checks.unchecked += not keep
+            if refused is not None:
+                return refused
+        return times
+
+    def audit(self, impossible_ns: float, fastest_ns: float) -> Rejected | None:
+        """Facts about the worker's behaviour that no honest kernel shows."""
+        if self.arm.worker.children():
+            return Rejected(stage="audit", reason="the candidate started a process")
+        if fastest_ns < impossible_ns:
+            return Rejected(
+                stage="audit",
+                reason=f"{fastest_ns / 1e3:.1f} us is less than writing the outputs can take",
+            )
+        return None
+
+    def _fault(self, sample: Sample | Fault) -> Rejected | None:
+        if isinstance(sample, Fault):
+            stage = "audit" if sample.stage == "audit" else "verify"
+            return Rejected(stage=stage, reason=sample.reason)
+        return None
+
+    def _check(self, one: Draw, sample: Sample | Fault) -> Rejected | None:
+        assert isinstance(sample, Sample)
+        assert sample.outputs is not None
+        truth = self.station.truth(one)
+        reference = self.station.reference_outputs(one)
+        if isinstance(reference, Fault):
+            raise BaselineBroke(reference.reason)
+        found = compare(
+            sample.outputs,
+            truth,
+            reference,
+            precision=self._precision,
+            sensitivity=lambda: self.station.oracle.sensitivity(one.values),
+        )
+        checks = self.checks
+        checks.calls += 1
+        checks.families.add(one.family)
+        checks.weight_sets.add((self._label, one.weights))
+        checks.error_over_budget = max(checks.error_over_budget, found.error_over_budget)
+        checks.error_over_reference = max(checks.error_over_reference, found.error_over_reference)
+        if found.ok:
+            return None
+        where = f"family {one.family}, shape {self._label}"
+        return Rejected(stage="verify", reason=f"{found.reason} ({where})")
+
+
+def as_against(times: PairedTimes) -> Against:
+    """The record of one baseline."""
+    return Against(
+        baseline=times.baseline,
+        speedup=times.interval,
+        baseline_ns=times.baseline_ns(),
+        candidate_ns=times.candidate_ns(),
+        pairs=len(times.pairs),
+        p_faster=times.p_faster(_WIN),
+    )
+
+
+def slowest_gain(all_times: list[PairedTimes]) -> PairedTimes:
+    """The binding baseline: the one the Candidate gains least over."""
+    return min(all_times, key=lambda times: math.log(times.interval.mid))
