@@ -77,7 +77,7 @@ def test_fast_math_at_link_time_does_not_flush_denormals(nursery, tmp_path):
 
 def test_a_large_output_costs_no_page_faults_once_warm(nursery, tmp_path):
     shape = (4096, 4096)
-    arena, worker = start(nursery, library(tmp_path, "y[0] = 0; memset(y, 1, 4 * n);"), shape)
+    _arena, worker = start(nursery, library(tmp_path, "y[0] = 0; memset(y, 1, 4 * n);"), shape)
     with worker:
         for _ in range(3):
             last = worker.call(()).seq

@@ -1,3 +1,5 @@
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,10 +48,8 @@ def test_garbage_raises_wire_error_and_nothing_else(data):
 def test_a_corrupted_reply_is_refused_or_read_as_plain_numbers(outputs, at, value):
     data = bytearray(pack_reply(Reply(7, 0, outputs)))
     data[at % len(data)] = value
-    try:
+    with contextlib.suppress(WireError):
         unpack_reply(bytes(data))
-    except WireError:
-        pass
 
 
 @given(st.lists(layouts(), max_size=3).map(tuple), st.lists(layouts(), max_size=3).map(tuple))

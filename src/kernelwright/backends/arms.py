@@ -91,3 +91,12 @@ def _warm(call: Call) -> Call:
     for _ in range(_WARM_CALLS):
         call()
     return call
+
+
+def preflight(config: dict[str, Any], tensors: list[Any]) -> Call:
+    """Loads the reference and runs it once, so that what hangs or eats memory does so here."""
+    reference = load_reference(ReferenceSpec.from_json(config["reference"]))
+    shape = reference.default_shape
+    with torch.no_grad():
+        reference.build(shape, seed=0)(*reference.make_inputs(shape, seed=0))
+    return list

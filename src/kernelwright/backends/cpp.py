@@ -83,7 +83,6 @@ def _compile(candidate: Candidate, toolchain: Toolchain, library: Path) -> Build
 
 def _run_bounded(command: list[str], folder: Path) -> tuple[int | None, str]:
     """Exit status (None: it took too long) and the head of what it printed."""
-
     env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "TMPDIR": str(folder)}
     with (folder / ".log").open("w+b") as log:
         process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""The base of every record that crosses a process or reaches disk, and the one numeric answer type."""
+"""The base of every record that crosses a process or reaches disk, and the type of an estimate."""
 
 from __future__ import annotations
 

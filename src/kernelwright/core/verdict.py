@@ -21,14 +21,14 @@ class Correctness(Record):
     calls: int
     """Calls whose outputs were compared in full with the fp64 oracle."""
     unchecked_calls: int = 0
-    """Calls that a secret draw left out: a cheat in a share c of them goes unseen with (1-c)^calls."""
+    """Calls a secret draw left out: cheating in a share c of all stays unseen with (1-c)^calls."""
     shapes: tuple[str, ...]
     families: tuple[str, ...]
     weight_sets: int
     error_over_budget: float
     """Largest error over its budget; at most 1."""
     error_over_reference: float
-    """Largest RMS error over the reference's own RMS error on the same call; inf where that is 0."""
+    """Largest RMS error over the reference's own on the same call; inf where that is 0."""
     oracle: Literal["strong", "weak", "unknown"]
     """`weak`: some output that ignores the work would have passed this Task's tolerance."""
 

@@ -1,4 +1,4 @@
-"""From a Candidate to a Verdict: build, load, verify, measure, audit. The only maker of Verdicts."""
+"""Build, load, verify, measure, audit: the only maker of Verdicts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ from kernelwright.core.verdict import (
 from kernelwright.judge.effort import EFFORTS, Effort
 from kernelwright.judge.measure import Arm, Draw, PairedTimes
 from kernelwright.judge.measure.bench import describe
-from kernelwright.judge.station import COMPILE, EAGER, MAX_AUTOTUNE
 from kernelwright.judge.trial import BaselineBroke, Checks, Trial, as_against, slowest_gain
 from kernelwright.sandbox import Failure, ZygoteDied
 
@@ -141,11 +140,12 @@ class Pipeline:
     def _time(
         self, trial: Trial, draws: Iterator[Draw], effort: Effort
     ) -> list[PairedTimes] | Rejected:
-        station = self._session.main
-        names = (EAGER, COMPILE) if effort.all_baselines else (self._session.fastest,)
+        session, station = self._session, self._session.main
+        names = session.baseline_names if effort.all_baselines else (session.fastest,)
         done: list[PairedTimes] = []
-        for name in chain(names, (MAX_AUTOTUNE,) if effort.all_baselines else ()):
-            if name == MAX_AUTOTUNE and slowest_gain(done).interval.low <= 1.05:
+        dear = session.dear_baselines if effort.all_baselines else ()
+        for name in chain(names, dear):
+            if name in dear and slowest_gain(done).interval.low <= 1.05:
                 break  # no win is claimed: the dear baseline can only lower it
             for baseline in station.baselines(name):
                 times = trial.time_against(

@@ -6,7 +6,6 @@ import hashlib
 import os
 import platform
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -20,13 +19,12 @@ from kernelwright.backends import find_toolchain
 from kernelwright.backends.toolchain import cpu_features
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CompilerMissing, TaskUnusable
-from kernelwright.core.record import Interval
 from kernelwright.core.task import Task
 from kernelwright.core.verdict import ArmTime, Provenance, Tier, Verdict
 from kernelwright.judge.measure import Arm, Fault, compare_arms
 from kernelwright.judge.measure.roofline import Roofline
 from kernelwright.judge.pipeline import Pipeline
-from kernelwright.judge.station import COMPILE, EAGER, Station
+from kernelwright.judge.station import COMPILE, EAGER, MAX_AUTOTUNE, Station
 from kernelwright.judge.verify.sanity import sanity_gate
 from kernelwright.sandbox import (
     SANDBOX_TIER,
@@ -64,6 +62,10 @@ class Session:
         self.task = task
         self.cache = nursery.cache
         self.notes: list[str] = []
+        self.baseline_names: tuple[str, ...] = (EAGER, COMPILE)
+        """Every T2 Verdict is against the fastest of these."""
+        self.dear_baselines: tuple[str, ...] = (MAX_AUTOTUNE,)
+        """Started only when a win over all others is claimed."""
         self._nursery, self._limits, self._tell = nursery, limits, on_event
         self._root = np.random.SeedSequence(seed if seed is not None else _entropy())
         self._commitment = hashlib.sha256(str(self._root.entropy).encode()).hexdigest()
@@ -229,7 +231,8 @@ def open_session(
     Raises:
         TaskUnusable: the reference cannot be loaded, run or judged.
     """
-    _quiet_threads()
+    # The judge's own OpenMP threads must not spin into a worker's timed window.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     nursery = Nursery(cache or default_cache())
     try:
         nursery.start()
@@ -249,7 +252,7 @@ def open_session(
 
 
 def default_cache() -> Path:
-    """`$KERNELWRIGHT_CACHE`, else the XDG cache folder, else a temporary one if that is read-only."""
+    """`$KERNELWRIGHT_CACHE`, else the XDG cache folder, else, if read-only, a temporary one."""
     named = os.environ.get("KERNELWRIGHT_CACHE")
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     folder = Path(named) if named else Path(base) / "kernelwright"
@@ -259,12 +262,6 @@ def default_cache() -> Path:
         folder = Path(tempfile.gettempdir()) / f"kernelwright-cache-{os.getuid()}"
         folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def _quiet_threads() -> None:
-    """The judge's own threads must not spin into a worker's timed window."""
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    time.sleep(0)
 
 
 def _entropy() -> int:
@@ -292,8 +289,3 @@ def _task_error(name: str, failure: Failure) -> TaskUnusable:
         case _:
             what, advice = failure.detail or "it cannot be loaded", "Mend the file and try again."
     return TaskUnusable(name, what.rstrip("."), advice)
-
-
-def machine_times(times: tuple[ArmTime, ...]) -> dict[str, Interval]:
-    """Baseline names and wall times, ns."""
-    return {time_.name: time_.wall_ns for time_ in times}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from kernelwright.backends import Artefact, NativeArtefact
+from kernelwright.backends import Artefact, NativeArtefact, PythonArtefact
 from kernelwright.judge.measure import Arm, Bench, Draw, Fault, PairedTimes, compare_arms
 from kernelwright.judge.measure.bench import describe
 from kernelwright.judge.measure.roofline import Roofline, count_flops, measure_roofline
@@ -148,6 +148,11 @@ class Station:
             self._baselines[name] = self._start_baseline(name)
         return self._baselines[name]
 
+    def add_baseline(self, name: str, artefact: Artefact) -> Arm | BaselineFailed:
+        """Adds a kernel of the user's own choice to the baselines, warm like the others."""
+        self._baselines[name] = self._warm_baseline(name, artefact)
+        return self._baselines[name]
+
     def baselines(self, *names: str) -> list[Arm]:
         """Those of the named baselines that run."""
         arms = [self.baseline(name) for name in names]
@@ -177,19 +182,13 @@ class Station:
     def no_op_p95_ns(self) -> float:
         """95th percentile of the round trip of an arm that computes nothing."""
         outputs = [asdict(output) for output in self.signature.outputs]
-        worker = self._nursery.spawn_python(
-            "kernelwright.backends.arms:no_op",
-            {"outputs": outputs},
-            arena=self.bench.arena,
-            outputs=self.bench.outputs,
-            limits=self.limits,
-        )
-        if isinstance(worker, Failure):
+        artefact = PythonArtefact("kernelwright.backends.arms:no_op", {"outputs": outputs})
+        arm = self.spawn("no-op", artefact, trusted=True)
+        if isinstance(arm, Failure):
             return float("inf")
-        with worker:
-            arm = Arm("no-op", worker, trusted=True)
-            one = next(self.pooled())
-            runs = [self.bench.run(arm, one, keep=False) for _ in range(_NO_OP_CALLS)]
+        one = next(self.pooled())
+        runs = [self.bench.run(arm, one, keep=False) for _ in range(_NO_OP_CALLS)]
+        arm.close()
         return float(np.percentile([run.wall_ns for run in runs if not isinstance(run, Fault)], 95))
 
     def roofline(self) -> Roofline:
@@ -221,16 +220,12 @@ class Station:
 
     def _start_baseline(self, name: str) -> Arm | BaselineFailed:
         arm_path, mode = _ARM_OF[name]
-        worker = self._nursery.spawn_python(
-            arm_path,
-            self.config({"mode": mode}),
-            arena=self.bench.arena,
-            outputs=self.bench.outputs,
-            limits=self.limits,
-        )
-        if isinstance(worker, Failure):
-            return BaselineFailed(name, describe(worker))
-        arm = Arm(name, worker, trusted=True)
+        return self._warm_baseline(name, PythonArtefact(arm_path, {"mode": mode}))
+
+    def _warm_baseline(self, name: str, artefact: Artefact) -> Arm | BaselineFailed:
+        arm = self.spawn(name, artefact, trusted=True)
+        if isinstance(arm, Failure):
+            return BaselineFailed(name, describe(arm))
         calls = self.bench.warm(arm, self.pooled())
         if isinstance(calls, Fault):
             arm.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import mmap
 import os
@@ -51,8 +52,6 @@ class Arena:
     def close(self) -> None:
         """Gives the memory back; workers keep their own mapping until they end."""
         self._bytes = None
-        try:
+        with contextlib.suppress(BufferError):  # a caller's view keeps the mapping until it goes
             self._map.close()
-        except BufferError:  # a caller still holds a view; the mapping goes with it
-            pass
         os.close(self.fd)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import gc
 import os
@@ -187,10 +188,8 @@ class Worker:
         self._alive = False
         for fd in (self._wake_fd, self._reply_fd):
             os.close(fd)
-        try:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
         _kill_and_reap(self.pid)
         os.close(self._pidfd)
         _known_children.discard(self.pid)

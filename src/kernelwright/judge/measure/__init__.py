@@ -1,6 +1,6 @@
 """How fast: one timed call, pairs of calls, intervals, resolution, roofline.
 
-In: a frozen worker on a `Bench` and fresh `Draw`s. Out: a `PairedTimes` whose numbers are Intervals.
+In: frozen workers on a `Bench` and fresh `Draw`s. Out: `PairedTimes`, whose numbers are Intervals.
 """
 
 from kernelwright.judge.measure.bench import Arm, Bench, Draw, Fault, Sample

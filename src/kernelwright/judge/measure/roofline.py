@@ -26,7 +26,7 @@ class Roofline:
     output_bytes: int
     flops: int
     bytes_per_s: float
-    """Copy rate (bytes read plus bytes written) at this footprint, so at the cache level it fits."""
+    """Copy rate (bytes read plus written) at this footprint, so at the cache level it fits."""
     flops_per_s: float
 
     @property
@@ -38,7 +38,7 @@ class Roofline:
 
     @property
     def impossible_ns(self) -> float:
-        """No honest kernel is faster: the outputs alone cannot be written twice as fast as copied."""
+        """No honest kernel is faster: outputs cannot be written at twice the copy rate."""
         return 1e9 * self.output_bytes / (2 * self.bytes_per_s)
 
 

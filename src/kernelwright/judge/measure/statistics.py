@@ -46,7 +46,7 @@ def ratio_interval(log_ratios: Sequence[float], confidence: float = 0.95) -> Int
 
 
 def sign_test(log_ratios: Sequence[float], threshold: float) -> float:
-    """Level at which "the median ratio exceeds `threshold`" holds: P(this many or more by chance)."""
+    """Level at which "the median ratio exceeds `threshold`" holds: P(as many by chance)."""
     above = sum(ratio > math.log(threshold) for ratio in log_ratios)
     return binomial_tail(len(log_ratios), above)
 
