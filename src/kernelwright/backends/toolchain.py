@@ -22,7 +22,6 @@ FLAGS = (
     "-ffp-contract=fast",
     "-fno-math-errno",
     "-fno-trapping-math",
-    "-fvisibility=hidden",
     "-Werror=return-type",
 )
 """No -ffast-math: it breaks NaN and Inf, and at link time sets flush-to-zero at load (gcc < 13)."""

@@ -1,0 +1,1 @@
+"""References of our own, in KernelBench's format plus a DOMAIN of named sizes."""

@@ -1,0 +1,176 @@
+"""From what a person types to a Task."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib.util
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernelwright.core.errors import TaskNotFound, TaskUnusable
+from kernelwright.core.task import (
+    BuiltinOrigin,
+    Dim,
+    FileOrigin,
+    InputSpec,
+    KernelBenchOrigin,
+    ModuleOrigin,
+    Task,
+)
+from kernelwright.tasks.reference import ReferenceSpec
+
+_BUILTIN = Path(__file__).with_name("builtin")
+_INPUT = re.compile(r"^(\d+(?:x\d+)*)(?::([a-z0-9]+))?$")
+_DTYPES = [
+    "float32",
+    "float64",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+]
+
+
+def builtin_names() -> list[str]:
+    """Names of the references that ship with the package."""
+    return sorted(path.stem for path in _BUILTIN.glob("[a-z]*.py"))
+
+
+def describe(name: str) -> str:
+    """First line of a built-in's docstring."""
+    first = (_BUILTIN / f"{name}.py").read_text().split('"""')[1]
+    return first.strip().splitlines()[0]
+
+
+def find_task(name: str, *, inputs: Sequence[str] = (), kernelbench: Path | None = None) -> Task:
+    """Resolves a built-in name, `file.py`, `file.py:Class`, `package.module:Class` or
+    `kernelbench:LEVEL/PROBLEM`.
+
+    Args:
+        name: what the user typed.
+        inputs: `4096x1024:float32` and so on, for the forms that name a class.
+        kernelbench: folder that holds `level1` to `level4`; default `$KERNELBENCH_ROOT`.
+
+    Raises:
+        TaskNotFound: it names nothing; the text says what was meant, perhaps.
+        TaskUnusable: an input is malformed or missing.
+    """
+    if name in builtin_names():
+        path = _BUILTIN / f"{name}.py"
+        return _task(name, BuiltinOrigin(name=name), path.read_text())
+    if name.startswith("kernelbench:"):
+        return _kernelbench(name, kernelbench)
+    target, _, class_name = name.partition(":")
+    if class_name:
+        return _module(target, class_name, inputs)
+    if target.endswith(".py"):
+        path = _existing(target)
+        return _task(path.stem, FileOrigin(path=str(path)), path.read_text(errors="replace"))
+    close = difflib.get_close_matches(name, builtin_names(), n=1, cutoff=0.5)
+    known = f"built-in tasks are {', '.join(builtin_names())}"
+    raise TaskNotFound(name, f"did you mean {close[0]!r}? ({known})" if close else known)
+
+
+def reference_spec(task: Task) -> ReferenceSpec:
+    """Where the reference of a Task is, in the form that travels to workers."""
+    match task.origin:
+        case BuiltinOrigin(name=name):
+            return ReferenceSpec("file", str(_BUILTIN / f"{name}.py"))
+        case FileOrigin(path=path) | KernelBenchOrigin(path=path):
+            return ReferenceSpec("file", path)
+        case ModuleOrigin(target=target, class_name=class_name, inputs=inputs):
+            given = tuple((spec.shape, spec.dtype) for spec in inputs)
+            return ReferenceSpec("module", target, class_name, given)
+
+
+def _task(name: str, origin: object, source: str) -> Task:
+    return Task(
+        name=name,
+        origin=origin,
+        source_hash=hashlib.sha256(source.encode()).hexdigest(),
+        domain=_domain(source),
+    )
+
+
+def _domain(source: str) -> tuple[Dim, ...]:
+    """Reads `DOMAIN = {"name": (low, high)}` as a literal: nothing of the file is run here."""
+    import ast
+
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError):
+        return ()
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and [ast.unparse(t) for t in node.targets] == ["DOMAIN"]:
+            try:
+                ranges = ast.literal_eval(node.value)
+                return tuple(Dim(name=n, low=low, high=high) for n, (low, high) in ranges.items())
+            except (ValueError, TypeError, AttributeError):
+                return ()
+    return ()
+
+
+def _kernelbench(name: str, root: Path | None) -> Task:
+    given = root or (
+        Path(os.environ["KERNELBENCH_ROOT"]) if "KERNELBENCH_ROOT" in os.environ else None
+    )
+    if given is None:
+        raise TaskNotFound(name, "say where KernelBench is: --kernelbench DIR or $KERNELBENCH_ROOT")
+    match = re.fullmatch(r"kernelbench:(\d)/(\d+)", name)
+    if match is None:
+        raise TaskNotFound(name, "write kernelbench:LEVEL/PROBLEM, for example kernelbench:1/23")
+    level, problem = match.groups()
+    found = sorted((given / f"level{level}").glob(f"{problem}_*.py"))
+    if not found:
+        raise TaskNotFound(name, f"{given / f'level{level}'} has no file {problem}_*.py")
+    path = found[0].resolve()
+    origin = KernelBenchOrigin(path=str(path), level=int(level), problem=int(problem))
+    return _task(f"kernelbench-{level}-{problem}", origin, path.read_text())
+
+
+def _module(target: str, class_name: str, inputs: Sequence[str]) -> Task:
+    if target.endswith(".py"):
+        path = _existing(target)
+        resolved, source = str(path), path.read_text(errors="replace")
+    else:
+        try:
+            spec = importlib.util.find_spec(target)
+        except (ImportError, ValueError):
+            spec = None
+        if spec is None or spec.origin is None:
+            raise TaskNotFound(f"{target}:{class_name}", f"no module {target!r} can be imported")
+        resolved, source = target, Path(spec.origin).read_text(errors="replace")
+    if not inputs:
+        raise TaskUnusable(
+            f"{target}:{class_name}",
+            "its inputs are unknown",
+            "Say them: --input 4096x1024:float32, once per argument of forward.",
+        )
+    specs = tuple(_input(text) for text in inputs)
+    return _task(
+        class_name, ModuleOrigin(target=resolved, class_name=class_name, inputs=specs), source
+    )
+
+
+def _input(text: str) -> InputSpec:
+    match = _INPUT.match(text)
+    if match is None or (match[2] or "float32") not in _DTYPES:
+        raise TaskUnusable(
+            f"--input {text}", "it is no shape and dtype", "Write it like 4096x1024:float32."
+        )
+    shape = tuple(int(size) for size in match[1].split("x"))
+    return InputSpec(shape=shape, dtype=match[2] or "float32")
+
+
+def _existing(target: str) -> Path:
+    path = Path(target).expanduser()
+    if not path.is_file():
+        raise TaskNotFound(target, "there is no such file")
+    return path.resolve()
