@@ -25,7 +25,7 @@ def eager(config: dict[str, Any], tensors: list[Any]) -> Call:
     """The reference as the user runs it."""
     reference, shape, signature = _reference(config)
     model = reference.build(shape, seed=config["seed"])
-    return _warm(bind(model, reference, signature, tensors))
+    return _warm(bind(model, reference, shape, signature=signature, tensors=tensors))
 
 
 def compiled(config: dict[str, Any], tensors: list[Any]) -> Call:
@@ -35,7 +35,9 @@ def compiled(config: dict[str, Any], tensors: list[Any]) -> Call:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         forward = torch.compile(model, mode=config["mode"])
-        return _warm(bind(model, reference, signature, tensors, forward=forward))
+        return _warm(
+            bind(model, reference, shape, signature=signature, tensors=tensors, forward=forward)
+        )
 
 
 def no_op(config: dict[str, Any], tensors: list[Any]) -> Call:
@@ -78,7 +80,7 @@ def submission(config: dict[str, Any], tensors: list[Any]) -> Call:
     if not hasattr(module, "ModelNew"):
         raise AttributeError("the file does not define ModelNew")
     model = reference.build(shape, seed=config["seed"], model_class=module.ModelNew)
-    return _warm(bind(model, reference, signature, tensors))
+    return _warm(bind(model, reference, shape, signature=signature, tensors=tensors))
 
 
 def _reference(config: dict[str, Any]) -> tuple[Reference, dict[str, int], Signature]:

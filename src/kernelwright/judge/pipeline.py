@@ -27,8 +27,10 @@ from kernelwright.core.verdict import (
 from kernelwright.judge.effort import EFFORTS, Effort
 from kernelwright.judge.measure import Arm, Draw, PairedTimes
 from kernelwright.judge.measure.bench import describe
-from kernelwright.judge.trial import BaselineBroke, Checks, Trial, as_against, slowest_gain
+from kernelwright.judge.station import BaselineBroke
+from kernelwright.judge.trial import Checks, Trial, as_against, slowest_gain
 from kernelwright.sandbox import Failure, ZygoteDied
+from kernelwright.tasks.draw import FAMILIES
 
 _LAUNCH_BOUND = 20
 """A call shorter than this many no-op round trips is labelled launch-bound."""
@@ -111,7 +113,7 @@ class Pipeline:
         if isinstance(arm, Failure):
             return Rejected(stage="load", reason=describe(arm))
         try:
-            return self._trial(station, arm, checks).check_families(station.families)
+            return self._trial(station, arm, checks).check_families(FAMILIES)
         finally:
             arm.close()
             station.close()
@@ -119,7 +121,7 @@ class Pipeline:
     def _at_main(self, arm: Arm, checks: Checks, effort: Effort) -> Outcome:
         session, station = self._session, self._session.main
         trial = self._trial(station, arm, checks)
-        families = [str(name) for name in self._rng.permutation(station.families)]
+        families = [str(name) for name in self._rng.permutation(list(FAMILIES))]
         families = families[: effort.families]
         refused = trial.check_families(families)
         draws = self._draws(effort)

@@ -25,7 +25,6 @@ from kernelwright.judge.measure import Arm, Fault, compare_arms
 from kernelwright.judge.measure.roofline import Roofline
 from kernelwright.judge.pipeline import Pipeline
 from kernelwright.judge.station import COMPILE, EAGER, MAX_AUTOTUNE, Station
-from kernelwright.judge.verify.sanity import sanity_gate
 from kernelwright.sandbox import (
     SANDBOX_TIER,
     Arena,
@@ -76,6 +75,12 @@ class Session:
         self.shape = dict(self.reference.default_shape)
         self._tell("drawing inputs and probing the oracle")
         self.main = self._station(self.shape)
+        if self.main.signature.random:
+            raise TaskUnusable(
+                task.name,
+                "forward draws random numbers, so two calls on the same inputs differ",
+                "Put the module into eval mode or pass the random tensor as an input.",
+            )
         self._probe_oracle()
         self._probe_machine()
         self._pipeline = Pipeline(self)
@@ -168,13 +173,7 @@ class Session:
         worker.kill()
 
     def _probe_oracle(self) -> None:
-        report = sanity_gate(
-            self.reference,
-            self.shape,
-            self.main.signature,
-            key=self.secret(),
-            families=self.main.families,
-        )
+        report = self.main.probe_oracle(self.task.precision)
         self.oracle_strength = "weak" if report.survivors else "strong"
         if report.survivors:
             self.notes.append("weak oracle: would accept " + ", ".join(report.survivors[:3]))

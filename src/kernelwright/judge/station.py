@@ -10,14 +10,16 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import torch
 
 from kernelwright.backends import Artefact, NativeArtefact, PythonArtefact
 from kernelwright.judge.measure import Arm, Bench, Draw, Fault, PairedTimes, compare_arms
 from kernelwright.judge.measure.bench import describe
 from kernelwright.judge.measure.roofline import Roofline, count_flops, measure_roofline
 from kernelwright.judge.verify.oracle import Oracle
+from kernelwright.judge.verify.sanity import SanityReport, sanity_gate, tells_work_from_none
 from kernelwright.sandbox import Failure, Limits, Nursery
-from kernelwright.tasks.draw import applicable_families, draw
+from kernelwright.tasks.draw import Drawer
 from kernelwright.tasks.reference import Reference
 from kernelwright.tasks.slots import Signature, read_signature
 
@@ -41,6 +43,10 @@ class BaselineFailed:
     reason: str
 
 
+class BaselineBroke(Exception):
+    """A baseline failed in the middle of a trial: the machine's fault, Inconclusive."""
+
+
 class Station:
     """Everything that a Verdict at one shape needs and that no Candidate may touch."""
 
@@ -59,30 +65,22 @@ class Station:
         self.oracle = Oracle(reference, shape, self.signature)
         self.limits = limits
         self._nursery = nursery
-        self._key = key
         self._rng = np.random.Generator(np.random.Philox(key=key ^ 0x9E3779B97F4A7C15))
+        self._drawer = Drawer(reference, shape, self.signature, key=key)
         self._counter = 0
         self._weights = 0
         self._baselines: dict[str, Arm | BaselineFailed] = {}
         self._pool: list[Draw] = []
+        self._evidence: dict[str, bool] = {}
         self.bench = Bench(nursery, self.signature, limits, seed=int(self._rng.integers(2**63)))
         self.bench.load(self.fresh("nominal"))  # a decoy: arms warm up on it, no call is judged
-        self.families = applicable_families(reference, self.signature, shape, self.oracle)
 
     def fresh(self, family: str) -> Draw:
         """New numbers that no worker has seen; parameters are redrawn every other time or so."""
         self._counter += 1
         if family != "nominal" or self._rng.random() < 0.5:
             self._weights += 1
-        values = draw(
-            self.reference,
-            self.signature,
-            self.shape,
-            family=family,
-            key=self._key,
-            counter=self._counter,
-            weights_counter=self._weights,
-        )
+        values = self._drawer.draw(family, counter=self._counter, weights=self._weights)
         return Draw(family, values, self._weights)
 
     def pooled(self) -> Iterator[Draw]:
@@ -107,6 +105,11 @@ class Station:
             one.truth = self.oracle(one.values)
         return one.truth
 
+    def applies(self, one: Draw) -> bool:
+        """Whether the Task is defined on these inputs: the truth is finite."""
+        truth = self.truth(one)
+        return all(not t.is_floating_point() or bool(torch.isfinite(t).all()) for t in truth)
+
     def reference_outputs(self, one: Draw) -> list[Any] | Fault:
         """What eager computes on the draw: its error is the budget."""
         if one.reference is None:
@@ -120,6 +123,29 @@ class Station:
             one.reference = sample.outputs
         assert one.reference is not None
         return one.reference
+
+    def probe_oracle(self, precision: str) -> SanityReport:
+        """Whether outputs that ignore the work would pass; see `verify.sanity`."""
+
+        def eager(values: list[Any]) -> list[Any]:
+            outputs = self.reference_outputs(Draw("sanity", values, -1))
+            if isinstance(outputs, Fault):
+                raise BaselineBroke(outputs.reason)
+            return outputs
+
+        key = int(self._rng.integers(2**63))
+        drawer = Drawer(self.reference, self.shape, self.signature, key=key)
+        return sanity_gate(drawer, self.signature, self.oracle, eager=eager, precision=precision)
+
+    def is_evidence(self, one: Draw, precision: str) -> bool:
+        """Whether passing on this draw's family means anything; decided once per family."""
+        if one.family not in self._evidence:
+            reference = self.reference_outputs(one)
+            assert not isinstance(reference, Fault)
+            self._evidence[one.family] = tells_work_from_none(
+                self.truth(one), reference, precision=precision
+            )
+        return self._evidence[one.family]
 
     def spawn(self, name: str, artefact: Artefact, *, trusted: bool = False) -> Arm | Failure:
         """Starts a worker for an artefact on this station's inputs."""

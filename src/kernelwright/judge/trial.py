@@ -10,7 +10,7 @@ import numpy as np
 
 from kernelwright.core.verdict import Against, Correctness, Rejected
 from kernelwright.judge.measure import Arm, Draw, Fault, PairedTimes, Sample, take_pair
-from kernelwright.judge.station import Station
+from kernelwright.judge.station import BaselineBroke, Station
 from kernelwright.judge.verify.compare import compare
 
 _WIN = 1.05
@@ -42,10 +42,6 @@ class Checks:
         )
 
 
-class BaselineBroke(Exception):
-    """A baseline failed in the middle of a trial: the machine's fault, Inconclusive."""
-
-
 class Trial:
     """Runs one Candidate's arm at one station and adds to shared `Checks`."""
 
@@ -67,11 +63,17 @@ class Trial:
             checks.shapes.append(label)
 
     def check_families(self, families: Iterable[str]) -> Rejected | None:
-        """One checked call per family, each with its own redraw of the parameters."""
+        """One checked call per family, each with its own redraw of the parameters.
+
+        A family whose truth is not finite is outside the Task's domain and is passed over; its call
+        runs all the same, so that no worker learns which those are before it has replied.
+        """
         for family in families:
             one = self.station.fresh(family)
             sample = self.station.bench.run(self.arm, one, keep=True)
-            refused = self._fault(sample) or self._check(one, sample)
+            refused = self._fault(sample)
+            if refused is None and self.station.applies(one):
+                refused = self._check(one, sample)
             if refused is not None:
                 return refused
         return None
@@ -146,11 +148,12 @@ class Trial:
             truth,
             reference,
             precision=self._precision,
-            sensitivity=lambda: self.station.oracle.sensitivity(one.values),
+            sensitivity=lambda: self.station.oracle.sensitivity(one.values, truth),
         )
         checks = self.checks
         checks.calls += 1
-        checks.families.add(one.family)
+        if found.ok and self.station.is_evidence(one, self._precision):
+            checks.families.add(one.family)
         checks.weight_sets.add((self._label, one.weights))
         checks.error_over_budget = max(checks.error_over_budget, found.error_over_budget)
         checks.error_over_reference = max(checks.error_over_reference, found.error_over_reference)

@@ -45,7 +45,7 @@ def bind(
     n_inputs = sum(slot.role == "input" for slot in signature.slots)
     state = _bind_module(model, signature, tensors, n_inputs)
     arguments = _arguments(reference, shape, tensors[:n_inputs])
-    target = forward or model
+    target = model if forward is None else forward
 
     def call() -> list[torch.Tensor]:
         with torch.no_grad():

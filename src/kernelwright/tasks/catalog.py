@@ -24,18 +24,10 @@ from kernelwright.tasks.reference import ReferenceSpec
 
 _BUILTIN = Path(__file__).with_name("builtin")
 _INPUT = re.compile(r"^(\d+(?:x\d+)*)(?::([a-z0-9]+))?$")
-_DTYPES = [
-    "float32",
-    "float64",
-    "float16",
-    "bfloat16",
-    "int64",
-    "int32",
-    "int16",
-    "int8",
-    "uint8",
-    "bool",
-]
+_DTYPES = (
+    *("float32", "float64", "float16", "bfloat16"),
+    *("int64", "int32", "int16", "int8", "uint8", "bool"),
+)
 
 
 def builtin_names() -> list[str]:
@@ -50,7 +42,9 @@ def describe(name: str) -> str:
 
 
 def find_task(name: str, *, inputs: Sequence[str] = (), kernelbench: Path | None = None) -> Task:
-    """Resolves a built-in name, `file.py`, `file.py:Class`, `package.module:Class` or
+    """Resolves what a user typed.
+
+    Forms: a built-in name, `file.py`, `file.py:Class`, `package.module:Class`,
     `kernelbench:LEVEL/PROBLEM`.
 
     Args:
@@ -118,9 +112,8 @@ def _domain(source: str) -> tuple[Dim, ...]:
 
 
 def _kernelbench(name: str, root: Path | None) -> Task:
-    given = root or (
-        Path(os.environ["KERNELBENCH_ROOT"]) if "KERNELBENCH_ROOT" in os.environ else None
-    )
+    named = os.environ.get("KERNELBENCH_ROOT")
+    given = root or (Path(named) if named else None)
     if given is None:
         raise TaskNotFound(name, "say where KernelBench is: --kernelbench DIR or $KERNELBENCH_ROOT")
     match = re.fullmatch(r"kernelbench:(\d)/(\d+)", name)

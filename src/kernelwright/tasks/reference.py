@@ -78,9 +78,7 @@ class Reference:
             return [_draw_like(shape_, dtype) for shape_, dtype in self.spec.inputs]
         inputs = self._call("get_inputs", shape)
         if not isinstance(inputs, list | tuple) or not all(_is_input(value) for value in inputs):
-            _unusable(
-                self.spec.target, "get_inputs() does not return a list of tensors and numbers"
-            )
+            _unusable(self.spec.target, "get_inputs() returns no list of tensors and numbers")
         return list(inputs)
 
     def sample_shape(self, rng: np.random.Generator) -> dict[str, int]:
