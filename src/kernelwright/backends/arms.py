@@ -42,13 +42,10 @@ def compiled(config: dict[str, Any], tensors: list[Any]) -> Call:
 
 def no_op(config: dict[str, Any], tensors: list[Any]) -> Call:
     """Allocates the outputs and computes nothing: the cost of a call itself."""
-    outputs = config["outputs"]
+    outputs = [(o["shape"], o["strides"], getattr(torch, o["dtype"])) for o in config["outputs"]]
 
     def call() -> list[Any]:
-        return [
-            torch.empty_strided(o["shape"], o["strides"], dtype=getattr(torch, o["dtype"]))
-            for o in outputs
-        ]
+        return [torch.empty_strided(shape, strides, dtype=d) for shape, strides, d in outputs]
 
     return call
 
@@ -63,8 +60,7 @@ def graph(config: dict[str, Any], tensors: list[Any]) -> Call:
         compiled_module = torch.compile(module)
 
         def call() -> list[Any]:
-            with torch.no_grad():
-                return list(compiled_module(*tensors))
+            return list(compiled_module(*tensors))
 
         return _warm(call)
 
@@ -90,8 +86,9 @@ def _reference(config: dict[str, Any]) -> tuple[Reference, dict[str, int], Signa
 
 def _warm(call: Call) -> Call:
     """Compiles and allocates before the first timed call, on whatever the arena holds by then."""
-    for _ in range(_WARM_CALLS):
-        call()
+    with torch.no_grad():
+        for _ in range(_WARM_CALLS):
+            call()
     return call
 
 

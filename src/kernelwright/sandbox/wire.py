@@ -37,6 +37,9 @@ _WAKE = struct.Struct(f"<III{MAX_RELEASE}I")
 _REPLY = struct.Struct("<IIII")
 WAKE_BYTES = _WAKE.size
 
+ADDRESS, SEQ, SEQ_OFFSET = struct.Struct("<Q"), struct.Struct("<I"), 4
+"""For filling in a reply in place; see `address_offset`."""
+
 
 class WireError(Exception):
     """The bytes do not follow the layout; the text names the first thing that is wrong."""
@@ -132,15 +135,20 @@ def pack_wake(seq: int, release: tuple[int, ...] = ()) -> bytes:
 
 def unpack_wake(data: bytes) -> tuple[int, tuple[int, ...]]:
     """Sequence number and released calls."""
-    magic, seq, count, *release = _WAKE.unpack(data)
-    if magic != WAKE_MAGIC or count > MAX_RELEASE:
+    fields = _WAKE.unpack(data)
+    if fields[0] != WAKE_MAGIC or fields[2] > MAX_RELEASE:
         raise WireError("the wake message is malformed")
-    return seq, tuple(release[:count])
+    return fields[1], fields[3 : 3 + fields[2]]
 
 
 def reply_bytes(n_outputs: int) -> int:
     """Length of a reply that carries `n_outputs` tensors."""
     return _REPLY.size + n_outputs * _TENSOR.size
+
+
+def address_offset(output: int) -> int:
+    """Where the address of an output stands in a reply."""
+    return _REPLY.size + output * _TENSOR.size
 
 
 def pack_reply(reply: Reply) -> bytes:

@@ -19,10 +19,14 @@ from typing import Any
 
 from kernelwright.sandbox.limits import Limits, limit_memory, lock_down
 from kernelwright.sandbox.wire import (
+    ADDRESS,
     READY_SEQ,
+    SEQ,
+    SEQ_OFFSET,
     WAKE_BYTES,
     Reply,
     TensorLayout,
+    address_offset,
     pack_reply,
     unpack_setup,
     unpack_wake,
@@ -54,7 +58,8 @@ def run_worker(request: bytes, arena_fd: int, wake_fd: int, reply_fd: int) -> No
     ready = Reply(READY_SEQ, OK, tuple(_at(output, base) for output in outputs))
     try:
         module, function = asked["arm"].split(":")
-        call = getattr(importlib.import_module(module), function)(asked["config"], tensors)
+        load = getattr(importlib.import_module(module), function)
+        call = load(asked["config"], tensors)
         lock_down(limits)
     except Exception:
         _report_failure()
@@ -72,23 +77,56 @@ def _serve(
     wake_fd: int,
     reply_fd: int,
 ) -> None:
+    """The loop inside the timed window.
+
+    The judge has just written the inputs, so this code runs from cold caches, where each line of
+    Python costs microseconds: only addresses are filled into a prepared reply.
+    """
+    import torch
+
+    torch.set_grad_enabled(False)
     held: dict[int, list[Any]] = {}
-    while message := os.read(wake_fd, WAKE_BYTES):
+    template = bytearray(pack_reply(Reply(0, OK, specs)))
+    expected = [(getattr(torch, s.dtype), s.shape, s.strides) for s in specs]
+    offsets = [address_offset(at) for at in range(len(specs))]
+    read, write, pack_address, plain = os.read, os.write, ADDRESS.pack_into, torch.Tensor
+    while message := read(wake_fd, WAKE_BYTES):
         seq, release = unpack_wake(message)
         for earlier in release:
             held.pop(earlier, None)
         try:
             outputs = call()
-            reply = Reply(seq, OK, tuple(_layout(output) for output in outputs))
+            SEQ.pack_into(template, SEQ_OFFSET, seq)
+            for output, (dtype, shape, strides), at in zip(outputs, expected, offsets, strict=True):
+                if (
+                    type(output) is not plain
+                    or output.dtype is not dtype
+                    or output.shape != shape
+                    or output.stride() != strides
+                ):
+                    raise _Unusual
+                pack_address(template, at, output.data_ptr())
             held[seq] = outputs
+            write(reply_fd, template)
+        except _Unusual:
+            held[seq] = outputs
+            _write(reply_fd, _describe_outputs(seq, outputs, specs))
         except Exception as error:
             _report_failure()
             status = OUT_OF_MEMORY if _is_out_of_memory(error) else CALL_FAILED
-            reply = Reply(seq, status, specs)
-        if len(reply.outputs) != len(specs):
-            print(f"returned {len(reply.outputs)} tensors, not {len(specs)}", file=sys.stderr)
-            reply = Reply(seq, CALL_FAILED, specs)
-        _write(reply_fd, pack_reply(reply))
+            _write(reply_fd, pack_reply(Reply(seq, status, specs)))
+
+
+class _Unusual(Exception):
+    """An output is not laid out as the reference's; it is described in full for the judge."""
+
+
+def _describe_outputs(seq: int, outputs: list[Any], specs: tuple[TensorLayout, ...]) -> bytes:
+    try:
+        return pack_reply(Reply(seq, OK, tuple(_layout(output) for output in outputs)))
+    except Exception:
+        _report_failure()
+        return pack_reply(Reply(seq, CALL_FAILED, specs))
 
 
 def _map_inputs(arena_fd: int, nbytes: int) -> tuple[Any, int]:

@@ -28,7 +28,8 @@ def bind(
     """Makes the slot tensors the module's own inputs, parameters and buffers.
 
     Bytes rewritten in a slot are seen by the next call. State is copied into private memory at the
-    start of each call and its new value returned after the module's outputs. Tensors are matched in
+    start of each call and its new value returned after the module's outputs. Call it with gradients
+    off: it adds as little as it can to what the module costs. Tensors are matched in
     slot order, so a submission's module may name its parameters as it likes.
 
     Args:
@@ -48,13 +49,15 @@ def bind(
     target = model if forward is None else forward
 
     def call() -> list[torch.Tensor]:
-        with torch.no_grad():
-            for private, given in state:
-                private.copy_(given)
-            outputs = flatten_outputs(target(*arguments))
-            if outputs is None:
-                raise TypeError("forward returned something that is not a tensor")
-            return [*outputs, *(private.clone() for private, _ in state)]
+        for private, given in state:
+            private.copy_(given)
+        result = target(*arguments)
+        if type(result) is torch.Tensor and not state:
+            return [result]
+        outputs = flatten_outputs(result)
+        if outputs is None:
+            raise TypeError("forward returned something that is not a tensor")
+        return [*outputs, *(private.clone() for private, _ in state)]
 
     return call
 
