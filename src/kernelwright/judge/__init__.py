@@ -6,6 +6,6 @@ live here; candidate code runs only in the sandbox's workers. `verify` says whet
 """
 
 from kernelwright.judge.reward import REWARDS
-from kernelwright.judge.session import Problem, Session, default_cache, open_session
+from kernelwright.judge.session import Session, default_cache, open_session
 
-__all__ = ["REWARDS", "Problem", "Session", "default_cache", "open_session"]
+__all__ = ["REWARDS", "Session", "default_cache", "open_session"]

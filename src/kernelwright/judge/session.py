@@ -8,7 +8,7 @@ import platform
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -34,22 +34,11 @@ from kernelwright.sandbox import (
     default_limits,
 )
 from kernelwright.tasks.catalog import reference_spec
-from kernelwright.tasks.reference import Reference, load_reference
-from kernelwright.tasks.slots import Signature
+from kernelwright.tasks.reference import load_reference
 
 _BASELINE_PAIRS = 15
 _PREFLIGHT_S = 120.0
 Event = Callable[[str], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """What a Proposer may know: the Task and its reference, never a seed or an input."""
-
-    task: Task
-    reference: Reference
-    shape: dict[str, int]
-    signature: Signature
 
 
 class Session:
@@ -96,11 +85,6 @@ class Session:
     def confirm(self, candidate: Candidate) -> Verdict:
         """The Verdict that a Run reports: T2, on inputs no earlier call has seen."""
         return self.judge(candidate, "T2")
-
-    @property
-    def problem(self) -> Problem:
-        """What the proposer may see."""
-        return Problem(self.task, self.reference, self.shape, self.main.signature)
 
     def baselines(self) -> tuple[ArmTime, ...]:
         """Wall time of each baseline that runs, fastest first."""

@@ -1,0 +1,112 @@
+"""The proposer: algebra first, then templates, then more measurements where it is promising."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from kernelwright.core.candidate import Candidate
+from kernelwright.core.verdict import Verdict
+from kernelwright.propose.protocol import Problem
+from kernelwright.propose.search.capture import CaptureFailed, capture
+from kernelwright.propose.search.ir import Builder, Graph
+from kernelwright.propose.search.program import to_candidate
+from kernelwright.propose.search.rules import RULES, rewrite
+from kernelwright.propose.search.templates.emit import RowChoice, emit
+from kernelwright.propose.search.templates.middle import (
+    NotAMiddleReduction,
+    emit_middle,
+    match_middle,
+)
+from kernelwright.propose.search.templates.rowprogram import NotARowProgram, lower
+
+_ROW_CHOICES = (
+    RowChoice(stream=True, unroll=4),
+    RowChoice(stream=False, unroll=4),
+    RowChoice(stream=True, unroll=2),
+    RowChoice(stream=False, unroll=1),
+    RowChoice(stream=True, unroll=1),
+)
+_MIDDLE_BLOCKS = (8, 4, 16, 2)
+_ROUNDS = 3
+
+
+class SearchProposer:
+    """Yields rewritten graphs, then template variants, then the better half of them again."""
+
+    def propose(self, problem: Problem, history: Sequence[Verdict]) -> Iterator[Candidate]:
+        """See `Proposer.propose`. Ends at once where the reference cannot be captured."""
+        try:
+            graph, builder = capture(
+                problem.reference,
+                problem.shape,
+                problem.signature,
+                other_shape=_another_shape(problem),
+            )
+        except CaptureFailed:
+            return
+        seen: dict[str, Candidate] = {}
+        for candidate in _first_round(graph, builder):
+            if candidate.id not in seen:
+                seen[candidate.id] = candidate
+                yield candidate
+        yield from _halve(seen, history)
+
+
+def _first_round(graph: Graph, builder: Builder) -> Iterator[Candidate]:
+    rewritten, fired = rewrite(graph, builder, RULES)
+    if fired:
+        yield to_candidate(rewritten, " + ".join(dict.fromkeys(fired)))
+    forms = [(rewritten, "rewritten, "), (graph, "")] if fired else [(graph, "")]
+    for form, prefix in forms:
+        yield from _templates(form, prefix)
+    for name in dict.fromkeys(fired):
+        alone, applied = rewrite(graph, builder, [rule for rule in RULES if rule.name == name])
+        if applied and len(set(fired)) > 1:
+            yield to_candidate(alone, f"{name} alone")
+
+
+def _templates(graph: Graph, prefix: str) -> Iterator[Candidate]:
+    try:
+        program = lower(graph)
+    except NotARowProgram:
+        program = None
+    if program is not None:
+        for choice in _ROW_CHOICES:
+            stores = "streamed stores" if choice.stream else "cached stores"
+            yield emit(program, choice, f"{prefix}row program, {choice.unroll}x16, {stores}")
+    try:
+        reduction = match_middle(graph)
+    except NotAMiddleReduction:
+        return
+    for blocks in _MIDDLE_BLOCKS:
+        yield emit_middle(reduction, blocks=blocks, idea=f"{prefix}columns {16 * blocks} at a time")
+
+
+def _halve(seen: dict[str, Candidate], history: Sequence[Verdict]) -> Iterator[Candidate]:
+    """Successive halving (Jamieson, Talwalkar, AISTATS 2016): measure again what leads."""
+    keep = len(seen)
+    for _ in range(_ROUNDS):
+        keep = math.ceil(keep / 2)
+        ranked = sorted(
+            (identity for identity in seen if _gain(identity, history) > 0.0),
+            key=lambda identity: -_gain(identity, history),
+        )
+        for identity in ranked[:keep]:
+            yield seen[identity]
+        if keep == 1:
+            return
+
+
+def _gain(identity: str, history: Sequence[Verdict]) -> float:
+    """Geometric mean of the speed-ups measured so far; 0 where it was never accepted."""
+    gains = [v.speedup.mid for v in history if v.candidate == identity and v.speedup is not None]
+    return math.exp(sum(map(math.log, gains)) / len(gains)) if gains else 0.0
+
+
+def _another_shape(problem: Problem) -> dict[str, int] | None:
+    """A second shape that differs in every size, to tell sizes from constants."""
+    domain = problem.reference.domain
+    if not domain:
+        return None
+    return {name: max(domain[name][0], size // 2 + 1) for name, size in problem.shape.items()}

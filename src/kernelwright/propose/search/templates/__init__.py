@@ -1,0 +1,1 @@
+"""C++ templates, filled from the IR: row programs and reductions over a middle dimension."""
