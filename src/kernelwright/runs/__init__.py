@@ -5,6 +5,14 @@ the writer at any instant loses at most the line in flight. No torch: a run open
 """
 
 from kernelwright.runs.candidates import read_candidate, write_candidate
-from kernelwright.runs.folder import RunFolder, create_run, open_run
+from kernelwright.runs.folder import HalfLineSkipped, RunFolder, create_run, open_run, run_id
 
-__all__ = ["RunFolder", "create_run", "open_run", "read_candidate", "write_candidate"]
+__all__ = [
+    "HalfLineSkipped",
+    "RunFolder",
+    "create_run",
+    "open_run",
+    "read_candidate",
+    "run_id",
+    "write_candidate",
+]

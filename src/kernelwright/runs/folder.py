@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import datetime
+import fcntl
+import json
 import os
-from collections.abc import Iterator
+import re
+import secrets
+import warnings
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.errors import RunFolderUnusable
+from kernelwright.core.errors import CandidateUnreadable, RunFolderUnusable
 from kernelwright.core.run import RunRecord
 from kernelwright.core.verdict import Verdict
 from kernelwright.runs.candidates import read_candidate, write_candidate
+from kernelwright.runs.durable import explaining, write_durably
 
 _SCHEMA = RunRecord.model_fields["schema_version"].default
 _HEAD, _VERDICTS, _CANDIDATES = "run.json", "verdicts.jsonl", "candidates"
+
+
+class HalfLineSkipped(UserWarning):
+    """The last line of `verdicts.jsonl` is cut: its writer was killed. Its Verdict is lost."""
 
 
 class RunFolder:
@@ -32,61 +42,74 @@ class RunFolder:
             RunFolderUnusable: the disk is full or the folder read-only; earlier lines stay whole.
         """
         line = verdict.model_dump_json().encode() + b"\n"
-        with _explaining(self.path):
-            fd = os.open(
-                self.path / _VERDICTS, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644
-            )
+        path = self.path / _VERDICTS
+        with explaining(path):
+            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
             try:
-                if _ends_in_mid_line(self.path / _VERDICTS):
-                    line = b"\n" + line  # a writer was killed here; its half line stays readable
-                if os.write(fd, line) != len(line):
-                    raise OSError("the disk is full")
-                os.fsync(fd)
+                fcntl.flock(fd, fcntl.LOCK_EX)
+                _append_line(fd, line)
             finally:
                 os.close(fd)
 
     def save_candidate(self, candidate: Candidate) -> Path:
-        """Writes `candidates/<id>/`, to be called before the Candidate's Verdict is appended."""
-        folder = self.path / _CANDIDATES / candidate.id
-        with _explaining(self.path):
-            folder.parent.mkdir(exist_ok=True)
+        """Writes `candidates/<id>/`, to be called before the Candidate's Verdict is appended.
+
+        Raises:
+            RunFolderUnusable: the disk is full or the folder read-only.
+        """
+        folder = self.candidate_path(candidate.id)
+        with explaining(folder):
             write_candidate(candidate, folder)
         return folder
 
     def load_candidate(self, identity: str) -> Candidate:
-        """Reads a stored Candidate. Raises CandidateUnreadable."""
-        return read_candidate(self.path / _CANDIDATES / identity)
+        """Reads a stored Candidate.
+
+        Raises:
+            CandidateUnreadable: it is missing, or was changed since it was judged.
+        """
+        folder = self.candidate_path(identity)
+        candidate = read_candidate(folder)
+        if candidate.id != identity:
+            raise CandidateUnreadable(str(folder), "it was changed since it was judged")
+        return candidate
+
+    def candidate_path(self, identity: str) -> Path:
+        """Where the Candidate of that identity lies."""
+        return self.path / _CANDIDATES / identity
 
     def verdicts(self) -> list[Verdict]:
-        """All Verdicts in order. A half line, left by a killed writer, is passed over.
+        """All Verdicts in order. A cut last line is passed over with a HalfLineSkipped warning.
 
         Raises:
             RunFolderUnusable: a whole line is no Verdict.
         """
-        return list(self._read())
+        path = self.path / _VERDICTS
+        try:
+            *whole, last = path.read_bytes().split(b"\n")
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _unreadable(path, error.strerror or str(error)) from None
+        found = [_verdict(path, number, line) for number, line in enumerate(whole, 1)]
+        if last:
+            try:
+                found.append(Verdict.model_validate_json(last))
+            except ValidationError:
+                what = f"{path}: the last line is cut and was skipped"
+                warnings.warn(what, HalfLineSkipped, stacklevel=2)
+        return found
 
     def best(self) -> Verdict | None:
-        """The win with the largest low end among the highest tier that has a win."""
+        """Among the wins of the highest tier that has one, the one with the largest low end."""
         wins = [verdict for verdict in self.verdicts() if verdict.win]
         return max(wins, key=lambda v: (v.tier, v.speedup.low if v.speedup else 0.0), default=None)
 
-    def _read(self) -> Iterator[Verdict]:
-        path = self.path / _VERDICTS
-        if not path.exists():
-            return
-        for number, line in enumerate(path.read_bytes().split(b"\n"), 1):
-            if not line:
-                continue
-            try:
-                yield Verdict.model_validate_json(line)
-            except ValidationError as error:
-                if not line.endswith(b"}"):
-                    continue
-                raise RunFolderUnusable(
-                    f"{path}:{number}",
-                    f"this line is no Verdict ({error.errors()[0]['msg']})",
-                    "Restore the file or start a new run.",
-                ) from None
+
+def run_id(task: str, started: datetime.datetime) -> str:
+    """A new folder name: date, task, and a few random digits."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", task).strip("-.")[:60]
+    return f"{started:%Y-%m-%d}-{name or 'task'}-{secrets.token_hex(3)}"
 
 
 def create_run(root: Path, record: RunRecord) -> RunFolder:
@@ -96,11 +119,11 @@ def create_run(root: Path, record: RunRecord) -> RunFolder:
         RunFolderUnusable: the folder exists or cannot be made.
     """
     path = root / record.id
-    with _explaining(path):
+    with explaining(path):
         root.mkdir(parents=True, exist_ok=True)
         path.mkdir()
         partial = path / f".{_HEAD}"
-        partial.write_text(record.model_dump_json(indent=2) + "\n")
+        write_durably(partial, record.model_dump_json(indent=2) + "\n")
         partial.rename(path / _HEAD)
     return RunFolder(path, record)
 
@@ -115,42 +138,62 @@ def open_run(path: Path) -> RunFolder:
     if not head.is_file():
         raise RunFolderUnusable(str(path), f"it has no {_HEAD}", "Name a folder under runs/.")
     try:
+        fields = json.loads(head.read_bytes())
+        # Before the rest: a newer head has fields that this version does not know.
+        if isinstance(fields, dict) and int(fields.get("schema_version", 0)) > _SCHEMA:
+            raise RunFolderUnusable(
+                str(head), "it was made by a newer kernelwright", "Upgrade kernelwright."
+            )
         record = RunRecord.model_validate_json(head.read_bytes())
     except ValidationError as error:
-        raise RunFolderUnusable(
-            str(head), f"it cannot be read ({error.errors()[0]['msg']})", "Restore the file."
-        ) from None
-    if record.schema_version > _SCHEMA:
-        raise RunFolderUnusable(
-            str(head), "it was made by a newer kernelwright", "Upgrade kernelwright."
-        )
+        raise _unreadable(head, error.errors()[0]["msg"]) from None
+    except (OSError, ValueError, TypeError) as error:
+        raise _unreadable(head, str(error)) from None
     return RunFolder(path, record)
 
 
-class _explaining:  # noqa: N801
-    """Turns an OSError into the user's error, with the path and what to do."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, FileExistsError):
-            raise RunFolderUnusable(
-                str(self._path), "it exists already", "Name another --runs folder."
-            ) from None
-        if isinstance(error, OSError):
-            what = error.strerror or str(error)
-            raise RunFolderUnusable(
-                str(self._path), f"it cannot be written ({what})", "Choose another --runs folder."
-            ) from None
+def _append_line(fd: int, line: bytes) -> None:
+    """One write. Takes away the cut line of a killed writer, and its own if the disk is full."""
+    end = _end_of_last_line(fd)
+    if end is None:
+        line = b"\n" + line  # all of the line but its end was written
+    elif end < os.fstat(fd).st_size:
+        os.ftruncate(fd, end)
+    before = os.fstat(fd).st_size
+    written = os.write(fd, line)
+    if written != len(line):
+        os.ftruncate(fd, before)
+        raise OSError("the disk is full")
+    os.fsync(fd)
 
 
-def _ends_in_mid_line(path: Path) -> bool:
-    with path.open("rb") as file:
-        if file.seek(0, os.SEEK_END) == 0:
-            return False
-        file.seek(-1, os.SEEK_END)
-        return file.read(1) != b"\n"
+def _end_of_last_line(fd: int) -> int | None:
+    """Where the last whole line ends; None where only the line end of a Verdict is missing."""
+    size = os.fstat(fd).st_size
+    tail, at = b"", size
+    while at > 0 and b"\n" not in tail:
+        step = min(at, 1 << 16)
+        at -= step
+        tail = os.pread(fd, step, at) + tail
+    last = tail.rpartition(b"\n")[2]
+    if last:
+        try:
+            Verdict.model_validate_json(last)
+            return None
+        except ValidationError:
+            return size - len(last)
+    return size
+
+
+def _verdict(path: Path, number: int, line: bytes) -> Verdict:
+    try:
+        return Verdict.model_validate_json(line)
+    except ValidationError as error:
+        what = f"this line is no Verdict ({error.errors()[0]['msg']})"
+        raise RunFolderUnusable(
+            f"{path}:{number}", what, "Restore the file or start a new run."
+        ) from None
+
+
+def _unreadable(path: Path, why: str) -> RunFolderUnusable:
+    return RunFolderUnusable(str(path), f"it cannot be read ({why})", "Restore the file.")

@@ -1,0 +1,1 @@
+"""Makes this folder importable for every test, so that `import records` works."""
