@@ -113,7 +113,7 @@ class Pipeline:
         if isinstance(arm, Failure):
             return Rejected(stage="load", reason=describe(arm))
         try:
-            return self._trial(station, arm, checks).check_families(FAMILIES)
+            return self._trial(station, arm, checks).check_families(FAMILIES, fresh=True)
         finally:
             arm.close()
             station.close()
@@ -123,9 +123,9 @@ class Pipeline:
         trial = self._trial(station, arm, checks)
         families = [str(name) for name in self._rng.permutation(list(FAMILIES))]
         families = families[: effort.families]
-        refused = trial.check_families(families)
+        refused = trial.check_families(families, fresh=effort.all_baselines)
         draws = self._draws(effort)
-        refused = refused or trial.warm(draws)
+        refused = refused or trial.warm()
         if refused is not None:
             return refused
         measured = self._time(trial, draws, effort)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import platform
@@ -37,6 +38,7 @@ from kernelwright.tasks.catalog import reference_spec
 from kernelwright.tasks.reference import load_reference
 
 _BASELINE_PAIRS = 15
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 _PREFLIGHT_S = 120.0
 Event = Callable[[str], None]
 
@@ -216,6 +218,7 @@ def open_session(
     """
     # The judge's own OpenMP threads must not spin into a worker's timed window.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    _keep_heap()
     nursery = Nursery(cache or default_cache())
     try:
         nursery.start()
@@ -245,6 +248,18 @@ def default_cache() -> Path:
         folder = Path(tempfile.gettempdir()) / f"kernelwright-cache-{os.getuid()}"
         folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _keep_heap() -> None:
+    """Lets this process keep the memory it frees: truths come and go by the hundred megabytes.
+
+    On a virtual machine a page that is touched for the first time costs microseconds, since the
+    host has to find it too; comparing 8 million numbers took 500 ms on fresh pages, 40 on old ones.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is not None:
+        mallopt(_M_MMAP_MAX, 0)
+        mallopt(_M_TRIM_THRESHOLD, 2**31 - 1)
 
 
 def _entropy() -> int:

@@ -5,6 +5,7 @@ Baseline workers live here, so that one Verdict does not pay for the next one's.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -29,9 +30,9 @@ _ARM_OF = {
     COMPILE: ("kernelwright.backends.arms:compiled", "default"),
     MAX_AUTOTUNE: ("kernelwright.backends.arms:compiled", "max-autotune-no-cudagraphs"),
 }
-_POOL_BYTES = 1 << 30
-_POOL_DRAWS = 12
-_RESOLUTION_PAIRS = 21
+_POOL_DRAWS = 13
+_RENEWED = 0.25
+_RESOLUTION_PAIRS = 41
 _NO_OP_CALLS = 30
 
 
@@ -71,6 +72,7 @@ class Station:
         self._weights = 0
         self._baselines: dict[str, Arm | BaselineFailed] = {}
         self._pool: list[Draw] = []
+        self._screening: dict[str, Draw] = {}
         self._evidence: dict[str, bool] = {}
         self.bench = Bench(nursery, self.signature, limits, seed=int(self._rng.integers(2**63)))
         self.bench.load(self.fresh("nominal"))  # a decoy: arms warm up on it, no call is judged
@@ -89,7 +91,7 @@ class Station:
         Screening many Candidates reuses draws whose truth is known. One of them is replaced per
         use, and no worker outlives its Verdict, so nothing can be remembered from one to the next.
         """
-        capacity = min(_POOL_DRAWS, _POOL_BYTES // max(self._draw_bytes(), 1))
+        capacity = min(_POOL_DRAWS, _pool_bytes() // max(self._draw_bytes(), 1))
         if self._pool and len(self._pool) >= capacity:
             self._pool[int(self._rng.integers(len(self._pool)))] = self.fresh("nominal")
         while len(self._pool) < capacity:
@@ -98,6 +100,12 @@ class Station:
             yield self._pool[at]
         while True:
             yield self.fresh("nominal")
+
+    def screening(self, family: str) -> Draw:
+        """One draw of a family, reused from Candidate to Candidate and renewed now and then."""
+        if family not in self._screening or self._rng.random() < _RENEWED:
+            self._screening[family] = self.fresh(family)
+        return self._screening[family]
 
     def truth(self, one: Draw) -> list[Any]:
         """The fp64 oracle's outputs, computed once per draw, after the reply it judges."""
@@ -252,7 +260,7 @@ class Station:
         arm = self.spawn(name, artefact, trusted=True)
         if isinstance(arm, Failure):
             return BaselineFailed(name, describe(arm))
-        calls = self.bench.warm(arm, self.pooled())
+        calls = self.bench.warm(arm, self.fresh("nominal"))
         if isinstance(calls, Fault):
             arm.close()
             return BaselineFailed(name, calls.reason)
@@ -261,3 +269,8 @@ class Station:
     def _draw_bytes(self) -> int:
         slots = sum(layout.nbytes for layout in self.bench.arena.slots)
         return slots + 3 * sum(layout.nbytes for layout in self.bench.outputs)
+
+
+def _pool_bytes() -> int:
+    """An eighth of the machine's memory for draws and their truths."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from kernelwright.core.verdict import Against, Correctness, Rejected
 from kernelwright.judge.measure import Arm, Draw, Fault, PairedTimes, Sample, take_pair
 from kernelwright.judge.station import BaselineBroke, Station
-from kernelwright.judge.verify.compare import compare
+from kernelwright.judge.verify.compare import compare, measure_yardstick
 
 _WIN = 1.05
 
@@ -62,14 +62,14 @@ class Trial:
         if label not in checks.shapes:
             checks.shapes.append(label)
 
-    def check_families(self, families: Iterable[str]) -> Rejected | None:
+    def check_families(self, families: Iterable[str], *, fresh: bool) -> Rejected | None:
         """One checked call per family, each with its own redraw of the parameters.
 
         A family whose truth is not finite is outside the Task's domain and is passed over; its call
         runs all the same, so that no worker learns which those are before it has replied.
         """
         for family in families:
-            one = self.station.fresh(family)
+            one = self.station.fresh(family) if fresh else self.station.screening(family)
             sample = self.station.bench.run(self.arm, one, keep=True)
             refused = self._fault(sample)
             if refused is None and self.station.applies(one):
@@ -78,9 +78,9 @@ class Trial:
                 return refused
         return None
 
-    def warm(self, draws: Iterator[Draw]) -> Rejected | None:
+    def warm(self) -> Rejected | None:
         """Lets the worker's heap settle; to the worker these calls look like any other."""
-        calls = self.station.bench.warm(self.arm, draws)
+        calls = self.station.bench.warm(self.arm, next(self.station.pooled()))
         if isinstance(calls, Fault):
             return self._fault(calls)
         self.checks.unchecked += calls
@@ -143,12 +143,15 @@ class Trial:
         reference = self.station.reference_outputs(one)
         if isinstance(reference, Fault):
             raise BaselineBroke(reference.reason)
+        if one.yardstick is None:
+            one.yardstick = measure_yardstick(truth, reference)
         found = compare(
             sample.outputs,
             truth,
             reference,
             precision=self._precision,
             sensitivity=lambda: self.station.oracle.sensitivity(one.values, truth),
+            yardstick=one.yardstick,
         )
         checks = self.checks
         checks.calls += 1

@@ -6,7 +6,7 @@ get them; the judge copies them out of the frozen process, outside the window.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,8 @@ class Draw:
     """Which redraw of parameters and statistics the values carry."""
     truth: list[Any] | None = None
     reference: list[Any] | None = None
+    yardstick: Any = None
+    """`verify.Yardstick` of truth and reference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +128,12 @@ class Bench:
         self._hold(arm, call)
         return Sample(call.wall_ns, call.cpu_ns, call.late_cpu_ns, call.freeze_ns, outputs)
 
-    def warm(self, arm: Arm, draws: Iterator[Draw]) -> int | Fault:
+    def warm(self, arm: Arm, one: Draw) -> int | Fault:
         """Calls that are timed by no one, until the arm's heap needs no fresh pages.
 
         glibc needs some ten calls before it recycles the blocks of a large aligned output, and
-        held outputs need room of their own. How long it takes is read from outside.
+        held outputs need room of their own. How long it takes is read from outside. All these calls
+        are on one draw, which no timed call uses again.
 
         Returns:
             How many calls it took.
@@ -138,7 +141,7 @@ class Bench:
         calls, quiet = 0, 0
         while quiet < self.max_held + 1 and calls < _MAX_WARM_CALLS:
             before = arm.worker.minor_faults()
-            sample = self.run(arm, next(draws), keep=False)
+            sample = self.run(arm, one, keep=False)
             if isinstance(sample, Fault):
                 return sample
             calls += 1

@@ -10,6 +10,9 @@ import torch
 
 from kernelwright.judge.verify.budget import BUDGETS, unit_roundoff
 
+_CHUNK = 1 << 17
+"""Elements per step: a megabyte of float64, so that the passes over it stay in a core's cache."""
+
 Sensitivity = Callable[[], list[torch.Tensor] | None]
 
 
@@ -38,6 +41,7 @@ def compare(
     *,
     precision: str,
     sensitivity: Sensitivity,
+    yardstick: Yardstick | None = None,
 ) -> Comparison:
     """Judges all outputs of one call.
 
@@ -47,7 +51,9 @@ def compare(
         reference: what eager returned on the same inputs; its error is the budget.
         precision: the Task's class; a looser one widens u.
         sensitivity: S per output element, asked for only when the plain test fails.
+        yardstick: of truth and reference, where the caller has it already.
     """
+    yardstick = yardstick or measure_yardstick(truth, reference)
     worst = Comparison(True, "", 0.0, 0.0)
     scales: list[torch.Tensor] | None = None
     for at, (got, want, own) in enumerate(zip(outputs, truth, reference, strict=True)):
@@ -55,7 +61,15 @@ def compare(
         if not got.is_floating_point():
             found = _compare_discrete(name, got, want, own)
         else:
-            found = _compare_floating(name, got, want, own, precision=precision)
+            found = _compare_floating(
+                name,
+                got,
+                want,
+                own,
+                theirs=yardstick.own[at],
+                size=yardstick.size[at],
+                precision=precision,
+            )
             if not found.ok and math.isfinite(found.error_over_budget):
                 scales = scales or sensitivity()
                 if scales is not None:
@@ -71,27 +85,67 @@ def compare(
     return worst
 
 
+class Yardstick(NamedTuple):
+    """What the reference's outputs say about the budget of one call, per output."""
+
+    own: tuple[Errors, ...]
+    """The reference's error."""
+    size: tuple[Errors, ...]
+    """RMS and maximum of |truth|."""
+
+
+def measure_yardstick(truth: list[torch.Tensor], reference: list[torch.Tensor]) -> Yardstick:
+    """Computed once per set of inputs, used for every Candidate that is shown them."""
+    pairs = list(zip(truth, reference, strict=True))
+    return Yardstick(
+        tuple(measure_errors(own, want) for want, own in pairs),
+        tuple(measure_errors(torch.zeros(1, dtype=own.dtype), want) for want, own in pairs),
+    )
+
+
 def measure_errors(got: torch.Tensor, truth: torch.Tensor) -> Errors:
-    """RMS and largest error where the truth is finite, in float64 accumulation."""
-    if got.numel() == 0:
-        return Errors(0.0, 0.0)
-    error = torch.sub(got.double(), truth).abs_().nan_to_num_(0.0, 0.0, 0.0)
-    largest = float(error.max())
-    rms = float(torch.linalg.vector_norm(error)) / math.sqrt(error.numel())
-    return Errors(rms, largest)
+    """RMS and largest |got - truth| in float64; not finite where either has NaN or Inf."""
+    want = truth.reshape(-1)
+    mine = got.reshape(-1).expand(want.shape)
+    work = torch.empty(min(_CHUNK, want.numel()), dtype=torch.float64)
+    squares, largest = 0.0, 0.0
+    for start in range(0, want.numel(), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        error = work[: want[part].numel()]
+        torch.sub(want[part], mine[part], out=error)
+        squares += float(torch.dot(error, error))
+        largest = max(largest, float(torch.linalg.vector_norm(error, math.inf)))
+    if math.isnan(squares):
+        largest = math.nan
+    return Errors(math.sqrt(squares / max(want.numel(), 1)), largest)
+
+
+def _finite_errors(got: torch.Tensor, truth: torch.Tensor) -> Errors:
+    """As `measure_errors`, over the places where both are finite."""
+    both = torch.isfinite(got) & torch.isfinite(truth)
+    return measure_errors(got[both], truth[both])
 
 
 def _compare_floating(
-    name: str, got: torch.Tensor, want: torch.Tensor, own: torch.Tensor, *, precision: str
+    name: str,
+    got: torch.Tensor,
+    want: torch.Tensor,
+    own: torch.Tensor,
+    *,
+    theirs: Errors,
+    size: Errors,
+    precision: str,
 ) -> Comparison:
-    refused = _compare_special(name, got, want, own)
-    if refused is not None:
-        return refused
-    mine, theirs = measure_errors(got, want), measure_errors(own, want)
+    mine = measure_errors(got, want)
+    if not (math.isfinite(mine.rms) and math.isfinite(theirs.rms)):
+        refused = _compare_special(name, got, own)
+        if refused is not None:
+            return refused
+        mine, theirs = _finite_errors(got, want), _finite_errors(own, want)
+        size = _finite_errors(torch.zeros((), dtype=got.dtype).expand(got.shape), want)
     if mine.largest == 0.0:
         return Comparison(True, "", 0.0, 0.0)
     rounding = 2 * BUDGETS.output_ulps * unit_roundoff(got.dtype, precision)
-    size = _size(want)
     rms_budget = BUDGETS.rms_ratio * theirs.rms + rounding * size.rms
     # The largest error may sit on any element, so its rounding is that of the largest output; the
     # RMS test, on the same scale, keeps that from hiding errors on many small ones.
@@ -128,16 +182,11 @@ def _within_condition(
     return found
 
 
-def _compare_special(
-    name: str, got: torch.Tensor, want: torch.Tensor, own: torch.Tensor
-) -> Comparison | None:
+def _compare_special(name: str, got: torch.Tensor, own: torch.Tensor) -> Comparison | None:
     """NaN and Inf must stand exactly where the reference has them."""
-    if bool(torch.isfinite(got).all()) and bool(torch.isfinite(want).all()):
-        return None
     same_nan = torch.isnan(got) == torch.isnan(own)
     infinite = torch.isinf(got) | torch.isinf(own)
-    same_inf = ~infinite | (got == own)
-    wrong = int((~(same_nan & same_inf)).sum())
+    wrong = int((~(same_nan & (~infinite | (got == own)))).sum())
     if wrong == 0:
         return None
     reason = f"{name} has NaN or Inf at {wrong} places where the reference has none, or the reverse"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from kernelwright.judge.verify.compare import compare
+from kernelwright.judge.verify.compare import Yardstick, compare, measure_yardstick
 from kernelwright.judge.verify.oracle import Oracle
 from kernelwright.tasks.draw import Drawer
 from kernelwright.tasks.slots import Signature
@@ -41,11 +41,14 @@ def sanity_gate(
     values = drawer.draw("nominal", counter=0, weights=0)
     other = drawer.draw("nominal", counter=1, weights=0)
     truth, reference = oracle(values), eager(values)
+    yardstick = measure_yardstick(truth, reference)
     scale = functools.cache(lambda: oracle.sensitivity(values, truth))
     survivors, tried = [], []
     for name, outputs in _mutants(signature, values, other, truth, oracle):
         tried.append(name)
-        if _passes(outputs, truth, reference, precision=precision, scale=scale):
+        if _passes(
+            outputs, truth, reference, precision=precision, scale=scale, yardstick=yardstick
+        ):
             survivors.append(name)
     return SanityReport(tuple(survivors), tuple(tried))
 
@@ -55,8 +58,11 @@ def tells_work_from_none(truth: Values, reference: Values, *, precision: str) ->
 
     A family whose inputs do not is no evidence for a Candidate that passes on them.
     """
+    yardstick = measure_yardstick(truth, reference)
     return not any(
-        _passes(outputs, truth, reference, precision=precision, scale=lambda: None)
+        _passes(
+            outputs, truth, reference, precision=precision, scale=lambda: None, yardstick=yardstick
+        )
         for _, outputs in _lazy_mutants(truth)
     )
 
@@ -68,9 +74,13 @@ def _passes(
     *,
     precision: str,
     scale: Callable[[], Values | None],
+    yardstick: Yardstick,
 ) -> bool:
     rounded = [o.to(r.dtype) for o, r in zip(outputs, reference, strict=True)]
-    return compare(rounded, truth, reference, precision=precision, sensitivity=scale).ok
+    found = compare(
+        rounded, truth, reference, precision=precision, sensitivity=scale, yardstick=yardstick
+    )
+    return found.ok
 
 
 def _lazy_mutants(truth: Values) -> Iterator[tuple[str, Values]]:
