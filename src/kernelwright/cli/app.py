@@ -15,10 +15,9 @@ import kernelwright
 from kernelwright.cli.doctor import doctor
 from kernelwright.cli.judge import judge
 from kernelwright.cli.optimize import optimize
+from kernelwright.cli.output import Exit, complain, print_json, show_warnings_as_lines
 from kernelwright.cli.tasks import tasks
 from kernelwright.core.errors import KernelwrightError, MachineUnsupported
-
-DONE, NO_WIN, USER_ERROR, INCONCLUSIVE, INTERRUPTED = 0, 1, 2, 3, 130
 
 app = App(
     name="kernelwright",
@@ -34,32 +33,31 @@ app.command(judge)
 
 def main(argv: list[str] | None = None) -> NoReturn:
     """Runs one command and exits with its status."""
+    words = sys.argv[1:] if argv is None else argv
     signal.signal(signal.SIGTERM, _as_interrupt)
+    show_warnings_as_lines()
     try:
         if platform.system() != "Linux":
             raise MachineUnsupported(f"this is {platform.system()}")
-        status = app(argv, exit_on_error=False, print_error=False)
+        status = app(words, exit_on_error=False, print_error=False)
     except KernelwrightError as error:
-        status = _complain(str(error))
+        status = _refuse(str(error), words)
     except cyclopts.CycloptsError as error:
-        status = _complain(_parse_error(error))
+        status = _refuse(f"{error} See kernelwright --help.", words)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        status = INTERRUPTED
+        complain("interrupted")
+        status = Exit.INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader left: say no more
-        status = DONE
-    sys.exit(status if isinstance(status, int) else DONE)
+        status = Exit.DONE
+    sys.exit(int(status) if isinstance(status, int) else Exit.DONE)
 
 
-def _parse_error(error: cyclopts.CycloptsError) -> str:
-    text = " ".join(str(error).split())
-    return f"{text} See kernelwright --help."
-
-
-def _complain(text: str) -> int:
-    print(f"kernelwright: {text}", file=sys.stderr)
-    return USER_ERROR
+def _refuse(text: str, words: list[str]) -> Exit:
+    complain(text)
+    if "--json" in words:
+        print_json({"error": " ".join(text.split())})
+    return Exit.USER_ERROR
 
 
 def _as_interrupt(*_: Any) -> NoReturn:

@@ -7,128 +7,155 @@ import platform
 import re
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from kernelwright.cli.output import print_json
+from kernelwright.cli.options import Json
+from kernelwright.cli.output import Exit, print_json, say
 
 _WANTED_FLAGS = ("avx2", "fma", "avx512f", "amx_bf16")
+_TIMEOUT_S = 30
+_OPENMP_PROGRAM = """
+#include <omp.h>
+#include <cstdio>
+int main() {
+  int n = 0;
+  #pragma omp parallel reduction(+ : n)
+  n += 1;
+  std::printf("%d", n);
+}
+"""
 
 
 class Finding(NamedTuple):
-    """One line of the diagnosis. `state` is ok, limited or missing."""
+    """One line of the diagnosis. Without a `needed` thing nothing can be optimised."""
 
     name: str
-    state: str
+    state: Literal["ok", "limited", "missing"]
     detail: str
     advice: str = ""
+    """What a missing thing costs and how to get it."""
+    needed: bool = False
 
 
-def doctor(*, json: bool = False) -> int:
+def doctor(*, json: Json = False) -> int:
     """Say what works on this machine, and what each missing thing costs and how to get it.
 
-    Parameters
-    ----------
-    json
-        Print one JSON object.
+    Exits with 2 when something is missing without which nothing can be optimised.
     """
-    findings = [_torch(), _machine(), _compiler(), _openmp(), _cuda(), _sandbox(), _cache()]
-    findings.append(_kernelbench())
+    findings = [_python(), _torch(), _machine(), _compiler(), _openmp(), _cuda(), _sandbox()]
+    findings += [_cache(), _kernelbench()]
     if json:
-        print_json({finding.name: finding._asdict() for finding in findings})
+        print_json({finding.name: _as_object(finding) for finding in findings})
     else:
         for finding in findings:
-            print(f"{finding.name:12} {finding.state:8} {finding.detail}")
+            say(f"{finding.name:12} {finding.state:8} {finding.detail}")
             if finding.advice:
-                print(f"{'':21} {finding.advice}")
-    missing = [f for f in findings if f.state == "missing" and f.name in ("torch", "compiler")]
-    return 2 if missing else 0
+                say(f"{'':21} {finding.advice}")
+    lacking = any(finding.needed and finding.state == "missing" for finding in findings)
+    return Exit.USER_ERROR if lacking else Exit.DONE
+
+
+def _as_object(finding: Finding) -> dict[str, str]:
+    return {"state": finding.state, "detail": finding.detail, "advice": finding.advice}
+
+
+def _python() -> Finding:
+    return Finding("python", "ok", platform.python_version())
 
 
 def _torch() -> Finding:
     try:
         import torch
     except ImportError:
-        return Finding("torch", "missing", "nothing can run", "make setup, or pip install torch")
-    return Finding("torch", "ok", f"{torch.__version__}, Python {platform.python_version()}")
+        advice = "nothing can run without it: pip install torch"
+        return Finding("torch", "missing", "it does not import", advice, needed=True)
+    return Finding("torch", "ok", str(torch.__version__))
 
 
 def _machine() -> Finding:
-    text = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    text = Path("/proc/cpuinfo").read_text()
     name = re.search(r"model name\s*: (.*)", text)
-    flags = re.search(r"flags\s*: (.*)", text)
+    flags = re.search(r"(?:flags|Features)\s*: (.*)", text)
     have = [flag for flag in _WANTED_FLAGS if flags and flag in flags[1].split()]
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    memory_gib = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     cores = len(os.sched_getaffinity(0))
-    detail = f"{name[1] if name else platform.machine()}, {cores} cores, {memory:.0f} GiB"
-    detail += f", {' '.join(have)}" if have else ""
+    parts = [name[1] if name else platform.machine(), f"{cores} cores", f"{memory_gib:.0f} GiB"]
+    detail = ", ".join([*parts, *have])
     if cores < 2:
-        return Finding("cpu", "limited", detail, "with one core the judge disturbs what it times")
+        advice = "the judge shares its only core with what it times: expect wide intervals"
+        return Finding("cpu", "limited", detail, advice)
     return Finding("cpu", "ok", detail)
 
 
 def _compiler() -> Finding:
-    from kernelwright.backends.toolchain import find_toolchain
-    from kernelwright.core.errors import CompilerMissing
-
-    try:
-        return Finding("compiler", "ok", find_toolchain().version)
-    except CompilerMissing as error:
-        cost = "no cpp candidates and no torch.compile baseline"
-        return Finding("compiler", "missing", cost, str(error))
+    path = _compiler_path()
+    if path is None:
+        advice = "no cpp candidates and no torch.compile without it: apt-get install g++"
+        return Finding("compiler", "missing", "no g++ on PATH", advice, needed=True)
+    printed = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+    return Finding("compiler", "ok", printed.stdout.partition("\n")[0] or path)
 
 
 def _openmp() -> Finding:
-    compiler = shutil.which(os.environ.get("CXX", "g++"))
+    compiler = _compiler_path()
     if compiler is None:
-        return Finding("openmp", "missing", "needs the compiler first")
-    program = "#include <omp.h>\nint main() { return omp_get_max_threads() < 1; }"
-    command = [compiler, "-fopenmp", "-x", "c++", "-", "-o", os.devnull]
-    built = subprocess.run(command, input=program, text=True, capture_output=True, check=False)
-    if built.returncode:
-        return Finding(
-            "openmp", "missing", "kernels use one thread", "install libgomp's development files"
-        )
-    return Finding("openmp", "ok", "kernels use all cores")
+        return Finding("openmp", "missing", "it comes with the compiler")
+    with tempfile.TemporaryDirectory() as folder:
+        program = str(Path(folder) / "threads")
+        command = [compiler, "-fopenmp", "-x", "c++", "-", "-o", program]
+        try:
+            subprocess.run(
+                command, input=_OPENMP_PROGRAM, text=True, capture_output=True, check=True
+            )
+            ran = subprocess.run(
+                [program], capture_output=True, text=True, check=True, timeout=_TIMEOUT_S
+            )
+        except (subprocess.SubprocessError, OSError):
+            advice = "cpp candidates that use threads do not build: apt-get install libgomp1"
+            return Finding("openmp", "missing", "a program with -fopenmp fails", advice)
+    return Finding("openmp", "ok", f"{ran.stdout} threads")
+
+
+def _compiler_path() -> str | None:
+    return shutil.which(os.environ.get("CXX", "g++"))
 
 
 def _cuda() -> Finding:
-    nvcc = shutil.which("nvcc")
-    device = Path("/dev/nvidia0").exists()
-    if not nvcc and not device:
-        return Finding("cuda", "missing", "CPU tasks only; this version judges on the CPU")
-    if not device:
-        return Finding("cuda", "limited", "nvcc without a device; this version judges on the CPU")
-    return Finding("cuda", "limited", "a device is present; this version judges on the CPU")
+    advice = "this version judges on the CPU only"
+    if Path("/dev/nvidia0").exists():
+        return Finding("cuda", "limited", "a device is present", advice)
+    if shutil.which("nvcc"):
+        return Finding("cuda", "limited", "compile only: nvcc, no device", advice)
+    return Finding("cuda", "missing", "no nvcc, no device", advice)
 
 
 def _sandbox() -> Finding:
     from kernelwright.sandbox import SANDBOX_TIER
 
-    return Finding(
-        "sandbox",
-        "limited",
-        f"tier {SANDBOX_TIER}: separate processes with limits, no namespaces",
-        "T3 Verdicts say so and certify nothing; do not judge code you would not run",
-    )
+    if SANDBOX_TIER != "D":
+        return Finding("sandbox", "ok", f"tier {SANDBOX_TIER}")
+    detail = "tier D: separate processes with limits, no namespaces"
+    advice = "T3 certifies nothing; judge no candidate that you would not run yourself"
+    return Finding("sandbox", "limited", detail, advice)
 
 
 def _cache() -> Finding:
-    from kernelwright.judge.session import default_cache
-
-    folder = default_cache()
-    if not os.access(folder, os.W_OK):
-        return Finding("cache", "missing", str(folder), "set KERNELWRIGHT_CACHE to a folder")
-    return Finding("cache", "ok", str(folder))
+    named = os.environ.get("KERNELWRIGHT_CACHE")
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    folder = Path(named) if named else Path(base) / "kernelwright"
+    nearest = next(path for path in (folder, *folder.parents) if path.exists())
+    if nearest.is_dir() and os.access(nearest, os.W_OK):
+        return Finding("cache", "ok", str(folder))
+    advice = "every run builds everything again: set KERNELWRIGHT_CACHE to a folder"
+    return Finding("cache", "limited", f"{folder} cannot be written", advice)
 
 
 def _kernelbench() -> Finding:
     root = os.environ.get("KERNELBENCH_ROOT")
     if root and (Path(root) / "level1").is_dir():
         return Finding("kernelbench", "ok", root)
-    return Finding(
-        "kernelbench",
-        "missing",
-        "no kernelbench:LEVEL/PROBLEM tasks",
-        "set KERNELBENCH_ROOT to the folder that holds level1 to level4",
-    )
+    detail = f"{root} has no level1" if root else "KERNELBENCH_ROOT is not set"
+    advice = "no kernelbench:LEVEL/PROBLEM tasks: point it at the folder that holds level1"
+    return Finding("kernelbench", "missing", detail, advice)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
-from cyclopts import Parameter
+from kernelwright.cli.options import Inputs, Json, KernelBench, Seed
+from kernelwright.cli.output import Exit, print_json, say, summarise
 
-from kernelwright.cli.output import print_json, say, summarise
+if TYPE_CHECKING:
+    from kernelwright.core.verdict import Verdict
 
 
 def judge(
@@ -15,53 +18,44 @@ def judge(
     *,
     task: str,
     tier: Literal["T0", "T1", "T2", "T3"] = "T2",
-    input: Annotated[tuple[str, ...], Parameter(name="--input")] = (),  # noqa: A002
-    kernelbench: Path | None = None,
-    seed: int | None = None,
-    json: bool = False,
+    input: Inputs = (),  # noqa: A002
+    kernelbench: KernelBench = None,
+    seed: Seed = None,
+    json: Json = False,
 ) -> int:
     """Judge one candidate: right or wrong, and how fast against the best baseline.
 
-    Parameters
-    ----------
-    candidate
-        A folder with candidate.json, or a .cpp, .py (ModelNew) or .json (graph) file.
-    task
-        What it replaces; see `kernelwright tasks`.
-    tier
-        T0 builds, T1 screens, T2 rewards, T3 certifies.
-    input
-        For tasks that name a class: shape and dtype, such as 4096x1024:float32.
-    kernelbench
-        Folder that holds level1 to level4; default $KERNELBENCH_ROOT.
-    seed
-        Fixes all draws, to repeat a Verdict; a claim needs a secret one.
-    json
-        Print the Verdict as one JSON object.
+    Exits with 0 for a win (at T0: when it builds and loads), with 1 for anything less.
+
+    Args:
+        candidate: A folder with candidate.json, or a .cpp, .py (ModelNew) or .json (graph) file.
+        task: What it replaces; `kernelwright tasks --help` lists the forms.
+        tier: T0 builds, T1 screens, T2 rewards, T3 certifies.
     """
-    from kernelwright.core.verdict import Accepted, Inconclusive, NotTimed
     from kernelwright.judge import open_session
     from kernelwright.runs import read_candidate
     from kernelwright.tasks.catalog import find_task
 
     subject = read_candidate(candidate)
     found = find_task(task, inputs=input, kernelbench=kernelbench)
-
-    def tell(event: str) -> None:
-        say(event, as_json=True)
-
-    with open_session(found, seed=seed, on_event=tell) as session:
+    with open_session(found, seed=seed, on_event=partial(say, as_json=True)) as session:
         verdict = session.judge(subject, tier)
     if json:
         print_json(verdict.model_dump(mode="json") | {"win": verdict.win})
     else:
-        print(f"{found.name} {subject.kind} {subject.id} {tier}: {summarise(verdict)}")
+        say(f"{found.name}  {subject.kind} {subject.id}  {tier}: {summarise(verdict)}")
         for note in verdict.provenance.notes:
-            print(f"  note: {note}")
+            say(f"  note: {note}")
+    return _status(verdict)
+
+
+def _status(verdict: Verdict) -> Exit:
+    from kernelwright.core.verdict import Accepted, Inconclusive, NotTimed
+
     match verdict.outcome:
         case Inconclusive():
-            return 3
+            return Exit.INCONCLUSIVE
         case Accepted(timing=NotTimed()):
-            return 0
+            return Exit.DONE
         case _:
-            return 0 if verdict.win else 1
+            return Exit.DONE if verdict.win else Exit.NO_WIN

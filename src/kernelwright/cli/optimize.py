@@ -5,92 +5,78 @@ from __future__ import annotations
 import datetime
 import os
 import platform
-import re
-import secrets
 import shlex
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Literal
 
-from cyclopts import Parameter
-
-from kernelwright.cli.output import print_json, ratio, say
+from kernelwright.cli.options import Inputs, Json, KernelBench, Seed, read_budget
+from kernelwright.cli.output import Exit, complain, print_json, say
 from kernelwright.cli.progress import Progress
+from kernelwright.cli.result import as_object, as_text
 from kernelwright.core.errors import KernelwrightError
 
 if TYPE_CHECKING:
-    from kernelwright.core.run import RunRecord
-    from kernelwright.optimize import Answer
-    from kernelwright.runs import RunFolder
+    from kernelwright.core.run import Budget, RunRecord
+    from kernelwright.core.task import Task
 
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
-_EXIT = {"win": 0, "no_win": 1, "inconclusive": 3}
+_STATUS = {
+    "win": Exit.DONE,
+    "no_win": Exit.NO_WIN,
+    "inconclusive": Exit.INCONCLUSIVE,
+    "interrupted": Exit.INTERRUPTED,
+}
 
 
-class BudgetMalformed(KernelwrightError):
-    """The --budget argument is no time."""
+class ProposerUnknown(KernelwrightError):
+    """The --proposer argument names none."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(f"--budget {text}: it is no time. Write 90s, 5m or 1h.")
+    def __init__(self, name: str, known: list[str]) -> None:
+        super().__init__(f"no proposer {name!r}: choose one of {', '.join(known)}")
 
 
 def optimize(
     task: str,
     *,
     budget: str = "90s",
-    evaluations: int = 10_000,
+    tier: Literal["T2", "T3"] = "T2",
     proposer: str = "search",
-    input: Annotated[tuple[str, ...], Parameter(name="--input")] = (),  # noqa: A002
-    kernelbench: Path | None = None,
+    input: Inputs = (),  # noqa: A002
+    kernelbench: KernelBench = None,
     runs: Path = Path("runs"),
-    seed: int | None = None,
-    json: bool = False,
+    seed: Seed = None,
+    json: Json = False,
 ) -> int:
     """Search for a faster kernel and verify it against the best of eager and torch.compile.
 
-    Parameters
-    ----------
-    task
-        A built-in name, file.py, file.py:Class, package.module:Class or kernelbench:1/23.
-    budget
-        Wall time, start-up included: 90s, 5m, 1h.
-    evaluations
-        Stop after this many candidates.
-    proposer
-        Who proposes candidates.
-    input
-        For tasks that name a class: shape and dtype, such as 4096x1024:float32.
-    kernelbench
-        Folder that holds level1 to level4; default $KERNELBENCH_ROOT.
-    runs
-        Where run folders go.
-    seed
-        Fixes all draws, to repeat a run; a claim needs a secret one.
-    json
-        Print the result as one JSON object, last on stdout.
+    Args:
+        task: A built-in name, file.py, file.py:Class, package.module:Class or kernelbench:1/23.
+        budget: Wall time with start-up (90s, 5m, 1h), a number of candidates (20), or both: 5m,20.
+        tier: How thoroughly the answer is verified before it is given: T2, or T3 in fresh sessions.
+        proposer: Who proposes candidates.
+        runs: Where run folders go.
     """
-    started = time.monotonic()
-    from kernelwright.core.run import Budget
+    started = _process_started()
     from kernelwright.judge import open_session
+    from kernelwright.optimize import Answer
     from kernelwright.optimize import optimize as run_loop
     from kernelwright.propose import PROPOSERS
     from kernelwright.runs import create_run
     from kernelwright.tasks.catalog import find_task
 
+    limit = read_budget(budget)
     if proposer not in PROPOSERS:
-        raise KernelwrightError(
-            f"no proposer {proposer!r}: choose one of {', '.join(sorted(PROPOSERS))}"
-        )
-    limit = Budget(wall_s=_seconds(budget), evaluations=evaluations)
+        raise ProposerUnknown(proposer, sorted(PROPOSERS))
     found = find_task(task, inputs=input, kernelbench=kernelbench)
     folder = create_run(runs, _record(found, proposer, limit))
+    answer, ground = Answer(outcome="interrupted"), None
     try:
         with (
             Progress(found.name, limit.wall_s, started, as_json=json) as progress,
             open_session(found, seed=seed, on_event=progress.event) as session,
         ):
-            progress.ready(session)
+            ground = progress.ready(session)
             answer = run_loop(
                 session,
                 PROPOSERS[proposer](),
@@ -98,36 +84,44 @@ def optimize(
                 budget=limit,
                 started=started,
                 watch=progress.judged,
+                tier=tier,
             )
-            baselines = session.baselines()
     except KeyboardInterrupt:
-        say(f"interrupted; what was judged so far is in {folder.path}", as_json=True)
-        if json:
-            print_json(_report(found.name, folder, None))
-        return 130
+        answer.outcome = "interrupted"
+    if answer.outcome == "interrupted":
+        complain(f"interrupted; what was judged so far is in {folder.path}")
     if json:
-        print_json(_report(found.name, folder, answer))
+        print_json(as_object(answer, folder))
     else:
-        _summarise(answer, folder, baselines)
-    return _EXIT[answer.outcome]
+        options = _options(input, kernelbench)
+        say(as_text(answer, folder, ground, task=shlex.join([task, *options])))
+    return _STATUS[answer.outcome]
 
 
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|h|)", text.strip())
-    if match is None or float(match[1]) <= 0:
-        raise BudgetMalformed(text)
-    return float(match[1]) * _UNITS[match[2]]
+def _process_started() -> float:
+    """When this process began, on the clock of `time.monotonic`: a budget includes start-up."""
+    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+    since_boot_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+    age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot_s
+    return time.monotonic() - age_s
 
 
-def _record(task: Any, proposer: str, budget: Any) -> RunRecord:
+def _options(inputs: tuple[str, ...], kernelbench: Path | None) -> list[str]:
+    """The options that name the same Task again."""
+    named = [word for text in inputs for word in ("--input", text)]
+    return [*named, "--kernelbench", str(kernelbench)] if kernelbench else named
+
+
+def _record(task: Task, proposer: str, budget: Budget) -> RunRecord:
     import torch
 
     import kernelwright
     from kernelwright.core.run import RunRecord
+    from kernelwright.runs import run_id
 
     now = datetime.datetime.now(datetime.UTC)
     return RunRecord(
-        id=f"{now:%Y-%m-%d}-{task.name}-{secrets.token_hex(2)}",
+        id=run_id(task.name, now),
         task=task,
         proposer=proposer,
         budget=budget,
@@ -140,60 +134,3 @@ def _record(task: Any, proposer: str, budget: Any) -> RunRecord:
             "python": platform.python_version(),
         },
     )
-
-
-def _report(name: str, folder: RunFolder, answer: Answer | None) -> dict[str, Any]:
-    """The object that `--json` promises."""
-    report: dict[str, Any] = {"run": str(folder.path), "task": name, "outcome": "interrupted"}
-    if answer is None:
-        return report | {"best": None, "first_win_s": None}
-    best = None
-    verdict = answer.best
-    if verdict is not None and verdict.speedup is not None:
-        timing, correctness = verdict.outcome.timing, verdict.outcome.correctness
-        gain = verdict.speedup
-        best = {
-            "candidate": verdict.candidate,
-            "kind": verdict.candidate_kind,
-            "speedup": {"low": gain.low, "mid": gain.mid, "high": gain.high},
-            "baseline": timing.baseline,
-            "roofline_share": timing.roofline_share,
-            "error_over_budget": correctness.error_over_budget,
-        }
-    return report | {
-        "outcome": answer.outcome,
-        "best": best,
-        "first_win_s": answer.first_win_s,
-        "candidates": answer.candidates,
-        "accepted": answer.accepted,
-        "wins": answer.wins,
-    }
-
-
-def _summarise(answer: Answer, folder: RunFolder, baselines: tuple[Any, ...]) -> None:
-    times = "  ".join(f"{arm.name} {arm.wall_ns.mid / 1e6:.2f} ms" for arm in baselines)
-    print(f"\nbaselines: {times}")
-    print(f"{answer.candidates} candidates, {answer.accepted} right, {answer.wins} T1 wins")
-    verdict = answer.best
-    if verdict is None or verdict.speedup is None:
-        print("no verified win: no candidate was accepted")
-    else:
-        timing, correctness = verdict.outcome.timing, verdict.outcome.correctness
-        head = "verified win" if verdict.win else "no verified win; the best is"
-        print(
-            f"{head}: {verdict.candidate_kind} {verdict.candidate}  "
-            f"{ratio(verdict.speedup)} vs {timing.baseline} at T2"
-        )
-        print(
-            f"  {100 * timing.roofline_share:.0f} % of the roofline; "
-            f"{correctness.calls} outputs checked, error {correctness.error_over_budget:.2f} of "
-            f"the budget"
-        )
-        for note in verdict.provenance.notes:
-            print(f"  note: {note}")
-        print(f"  source: {folder.path / 'candidates' / verdict.candidate}")
-    print(f"run: {folder.path}")
-    if verdict is not None:
-        where = shlex.quote(str(folder.path / "candidates" / verdict.candidate))
-        task = folder.record.command[2] if len(folder.record.command) > 2 else ""
-        print(f"check it again: kernelwright judge {where} --task {task} --tier T2")

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kernelwright.cli.output import summarise
+from kernelwright.cli.result import Ground
 
 if TYPE_CHECKING:
+    from rich.console import Group
     from rich.live import Live
-    from rich.table import Table
 
     from kernelwright.core.candidate import Candidate
     from kernelwright.core.verdict import Verdict
     from kernelwright.judge import Session
 
 _ROWS = 12
+_BAR_WIDTH = 30
 
 
 class Progress:
@@ -34,54 +36,58 @@ class Progress:
             from rich.console import Console
             from rich.live import Live
 
-            console = Console(file=self._stream)
-            self._live = Live(
-                get_renderable=self._table, console=console, refresh_per_second=2, transient=False
-            )
+            # No refresh thread: it would wake up inside the judge's timed windows.
+            self._live = Live(console=Console(file=self._stream), auto_refresh=False)
             self._live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._now = ""
+            self._live.update(self._picture(), refresh=True)
             self._live.stop()
 
     def event(self, text: str) -> None:
         """What is being prepared."""
         self._now = text
-        self._line(f"{self._elapsed():6.1f} s  {text}")
+        self._show(text)
 
-    def ready(self, session: Session) -> None:
+    def ready(self, session: Session) -> Ground:
         """The baselines are timed and the search begins."""
-        times = ", ".join(f"{a.name} {a.wall_ns.mid / 1e6:.2f} ms" for a in session.baselines())
-        floor = session.roofline.floor_ns / 1e6
-        self.event(
-            f"{self._task}: {times}; roofline {floor:.2f} ms; "
-            f"this machine tells {100 * session.resolution:.1f} % apart"
+        ground = Ground(
+            session.task.name, session.baselines(), session.roofline.floor_ns, session.resolution
         )
+        self.event(str(ground))
+        return ground
 
     def judged(self, candidate: Candidate, verdict: Verdict) -> None:
         """One more Verdict."""
         number = str(len(self._rows) + 1)
         row = (number, verdict.tier, candidate.idea or candidate.id, summarise(verdict))
         self._rows.append(row)
-        self._line(f"{self._elapsed():6.1f} s  #{row[0]:3} {row[1]}  {row[2]}: {row[3]}")
+        self._show(f"#{number:<3} {verdict.tier}  {row[2]}: {row[3]}")
+
+    def _show(self, line: str) -> None:
+        if self._live is not None:
+            self._live.update(self._picture(), refresh=True)
+        else:
+            print(f"{self._elapsed():6.1f} s  {line}", file=self._stream, flush=True)
 
     def _elapsed(self) -> float:
         return time.monotonic() - self._started
 
-    def _line(self, text: str) -> None:
-        if self._live is None:
-            print(text, file=self._stream, flush=True)
-
-    def _table(self) -> Table:
+    def _picture(self) -> Group:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
         from rich.table import Table
 
-        table = Table(title=f"{self._task}  {self._elapsed():.0f} of {self._budget_s:.0f} s")
-        table.caption = self._now
-        columns: dict[str, Any] = {"#": "right", "tier": "left", "idea": "left", "verdict": "left"}
-        for name, side in columns.items():
-            table.add_column(name, justify=side)
+        table = Table(title=self._task, caption=self._now, expand=True)
+        table.add_column("#", justify="right")
+        table.add_column("tier")
+        table.add_column("idea", ratio=2)
+        table.add_column("verdict", ratio=3, max_width=200, overflow="ellipsis")
         for row in self._rows[-_ROWS:]:
             table.add_row(*row)
-        return table
+        done = min(self._elapsed(), self._budget_s)
+        bar = ProgressBar(total=self._budget_s, completed=done, width=_BAR_WIDTH)
+        return Group(table, bar, f"{self._elapsed():.0f} of {self._budget_s:.0f} s")

@@ -2,78 +2,82 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-from cyclopts import Parameter
+from cyclopts import App
 
-from kernelwright.cli.output import print_json
+from kernelwright.cli.options import Inputs, Json, KernelBench
+from kernelwright.cli.output import Exit, print_json, say
+
+if TYPE_CHECKING:
+    from kernelwright.core.task import Task
+    from kernelwright.tasks.reference import Reference
+    from kernelwright.tasks.slots import Signature
+
+tasks = App(
+    name="tasks",
+    help="""List the built-in tasks, or show one.
+
+    A TASK is a built-in name, file.py in KernelBench's format, file.py:Class or
+    package.module:Class with --input, or kernelbench:LEVEL/PROBLEM.
+    """,
+)
 
 
-def tasks(
-    action: str = "list",
-    name: str | None = None,
+@tasks.default
+def list_tasks(*, json: Json = False) -> int:
+    """List the built-in tasks."""
+    from kernelwright.tasks.catalog import builtin_names, describe
+
+    listed = {name: describe(name) for name in builtin_names()}
+    if json:
+        print_json({"tasks": listed})
+        return Exit.DONE
+    for name, text in listed.items():
+        say(f"{name:18} {text}")
+    say("details: kernelwright tasks show NAME")
+    return Exit.DONE
+
+
+@tasks.command
+def show(
+    name: str,
     *,
-    input: Annotated[tuple[str, ...], Parameter(name="--input")] = (),  # noqa: A002
-    kernelbench: Path | None = None,
-    json: bool = False,
+    input: Inputs = (),  # noqa: A002
+    kernelbench: KernelBench = None,
+    json: Json = False,
 ) -> int:
-    """List the built-in tasks, or `show NAME`: its shapes, slots and where it comes from.
+    """Show one task: its shapes, every tensor a call reads and writes, and where it comes from.
 
-    Parameters
-    ----------
-    action
-        `list` or `show`.
-    name
-        A built-in name, file.py, file.py:Class, package.module:Class or kernelbench:1/23.
-    input
-        For the forms with a class: shape and dtype, such as 4096x1024:float32.
-    kernelbench
-        Folder that holds level1 to level4; default $KERNELBENCH_ROOT.
-    json
-        Print one JSON object.
+    Loads the task file, so it runs that file's code.
+
+    Args:
+        name: A built-in name, file.py, file.py:Class, package.module:Class or kernelbench:1/23.
     """
-    from kernelwright.core.errors import TaskNotFound
-    from kernelwright.tasks.catalog import builtin_names, describe, find_task
-
-    if action == "list":
-        listed = {entry: describe(entry) for entry in builtin_names()}
-        if json:
-            print_json({"tasks": listed})
-        else:
-            for entry, text in listed.items():
-                print(f"{entry:18} {text}")
-        return 0
-    if action != "show" or name is None:
-        raise TaskNotFound(name or action, "write `kernelwright tasks show NAME`")
-    task = find_task(name, inputs=input, kernelbench=kernelbench)
-    return _show(task, as_json=json)
-
-
-def _show(task: object, *, as_json: bool) -> int:
     from dataclasses import asdict
 
-    from kernelwright.core.task import Task
-    from kernelwright.tasks.catalog import reference_spec
+    from kernelwright.tasks.catalog import find_task, reference_spec
     from kernelwright.tasks.reference import load_reference
     from kernelwright.tasks.slots import read_signature
 
-    assert isinstance(task, Task)
+    task = find_task(name, inputs=input, kernelbench=kernelbench)
     reference = load_reference(reference_spec(task))
     signature = read_signature(reference, reference.default_shape)
-    if as_json:
+    if json:
         print_json(task.model_dump(mode="json") | {"signature": asdict(signature)})
-        return 0
-    print(f"{task.name}  ({task.origin.kind}, {task.precision})")
+    else:
+        say("\n".join(_lines(task, reference, signature)))
+    return Exit.DONE
+
+
+def _lines(task: Task, reference: Reference, signature: Signature) -> list[str]:
+    lines = [f"{task.name}  ({task.origin.kind}, precision class {task.precision})"]
     for dim in task.domain:
-        default = reference.default_shape[dim.name]
-        print(f"  {dim.name:10} {dim.low} to {dim.high}, timed at {default}")
+        timed = reference.default_shape[dim.name]
+        lines.append(f"  {dim.name:10} {dim.low} to {dim.high}, timed at {timed}")
     if task.one_shape:
-        print("  judged at exactly the shapes of its inputs")
-    for slot in signature.slots:
-        print(f"  {slot.role:10} {slot.name:24} {slot.dtype} {list(slot.shape)}")
-    for output in signature.outputs:
-        print(f"  -> {output.role:7} {output.name:24} {output.dtype} {list(output.shape)}")
-    for note in signature.notes:
-        print(f"  note: {note}")
-    return 0
+        lines.append("  judged at exactly the shapes of its inputs")
+    tensors = [(slot.role, slot) for slot in signature.slots]
+    tensors += [(f"-> {output.role}", output) for output in signature.outputs]
+    lines += [f"  {role:10} {t.name:24} {t.dtype} {list(t.shape)}" for role, t in tensors]
+    return lines + [f"  note: {note}" for note in signature.notes]

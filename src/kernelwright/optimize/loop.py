@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.record import Interval
 from kernelwright.core.run import Budget, RunOutcome
-from kernelwright.core.verdict import Accepted, Inconclusive, Verdict
+from kernelwright.core.verdict import WIN_THRESHOLD, Inconclusive, Tier, Verdict
 from kernelwright.judge import Session
 from kernelwright.propose import Problem, Proposer
 from kernelwright.runs import RunFolder
 
-_SEARCH_SHARE = 0.6
-"""Of the wall budget; the rest confirms, with max-autotune as one more baseline."""
+_RESERVE_SHARE = 0.35
+"""Of the wall budget, kept for confirming: a T2 Verdict on a small Task takes 10 to 30 s."""
+_MAX_RESERVE_S = 120.0
 _MAX_CONFIRMED = 3
 Watcher = Callable[[Candidate, Verdict], None]
 
@@ -25,15 +27,31 @@ class Answer:
 
     outcome: RunOutcome = "no_win"
     best: Verdict | None = None
-    """The T2 Verdict of the winner, or of the best confirmed Candidate."""
-    best_candidate: Candidate | None = None
+    """The final Verdict of the winner, or of the first Candidate that was confirmed as right."""
     first_win_s: float | None = None
     """Seconds from `started` to the first T1 win."""
     candidates: int = 0
+    """Different ones; a proposer may ask for one to be judged again."""
     accepted: int = 0
     wins: int = 0
-    inconclusive: int = 0
-    _screened: list[tuple[float, Candidate]] = field(default_factory=list)
+    """Candidates with a win at T1: leads, not results."""
+
+
+@dataclass(slots=True)
+class _Screened:
+    """A Candidate that was right at T1, and the intervals it got there: a proposer may repeat it."""
+
+    candidate: Candidate
+    intervals: list[Interval]
+
+    @property
+    def rank(self) -> float:
+        """Mean of the low ends: the largest would favour the luckiest."""
+        return sum(interval.low for interval in self.intervals) / len(self.intervals)
+
+    @property
+    def may_win(self) -> bool:
+        return any(interval.high > WIN_THRESHOLD for interval in self.intervals)
 
 
 def optimize(
@@ -44,8 +62,9 @@ def optimize(
     budget: Budget,
     started: float,
     watch: Watcher,
+    tier: Tier = "T2",
 ) -> Answer:
-    """Runs the loop.
+    """Runs the loop. An interrupt ends it early with what there is.
 
     Args:
         session: judges.
@@ -54,64 +73,80 @@ def optimize(
         budget: wall seconds, counted from `started`, and evaluations.
         started: `time.monotonic()` when the user's command began, start-up included.
         watch: told of each Verdict, for a display.
+        tier: of the final Verdict, T2 or T3.
     """
-    answer = Answer()
-    history: list[Verdict] = []
-    search_ends = started + budget.wall_s * _SEARCH_SHARE
-    problem = Problem(session.task, session.reference, session.shape, session.main.signature)
-    for candidate in proposer.propose(problem, history):
-        verdict = _judge(session, folder, candidate, "T1", watch)
-        history.append(verdict)
-        _count(answer, candidate, verdict, started)
-        if time.monotonic() >= search_ends or answer.candidates >= budget.evaluations:
-            break
-    _confirm(answer, session, folder, started + budget.wall_s, watch)
-    return answer
+    loop = _Loop(session, folder, watch, started)
+    try:
+        loop.screen(proposer, budget)
+        loop.confirm(tier, deadline=started + budget.wall_s)
+    except KeyboardInterrupt:
+        loop.answer.outcome = "interrupted"
+    return loop.answer
 
 
-def _judge(
-    session: Session, folder: RunFolder, candidate: Candidate, tier: str, watch: Watcher
-) -> Verdict:
-    folder.save_candidate(candidate)
-    verdict = session.judge(candidate, "T2" if tier == "T2" else "T1")
-    folder.append(verdict)
-    watch(candidate, verdict)
-    return verdict
+class _Loop:
+    """One Run in progress."""
 
+    def __init__(self, session: Session, folder: RunFolder, watch: Watcher, started: float) -> None:
+        self.answer = Answer()
+        self._session, self._folder, self._watch, self._started = session, folder, watch, started
+        self._seen: set[str] = set()
+        self._won: set[str] = set()
+        self._right: dict[str, _Screened] = {}
+        self._inconclusive = 0
 
-def _count(answer: Answer, candidate: Candidate, verdict: Verdict, started: float) -> None:
-    answer.candidates += 1
-    if isinstance(verdict.outcome, Inconclusive):
-        answer.inconclusive += 1
-    if not isinstance(verdict.outcome, Accepted) or verdict.speedup is None:
-        return
-    answer.accepted += 1
-    answer._screened.append((verdict.speedup.mid, candidate))
-    if verdict.win:
-        answer.wins += 1
-        if answer.first_win_s is None:
-            answer.first_win_s = time.monotonic() - started
+    def screen(self, proposer: Proposer, budget: Budget) -> None:
+        """Judges at T1 what the proposer yields; at least one Candidate, whatever start-up took."""
+        reserve_s = min(budget.wall_s * _RESERVE_SHARE, _MAX_RESERVE_S)
+        ends = self._started + budget.wall_s - reserve_s
+        history: list[Verdict] = []
+        session = self._session
+        problem = Problem(session.task, session.reference, session.shape, session.main.signature)
+        for candidate in proposer.propose(problem, history):
+            verdict = self._judge(candidate, "T1")
+            history.append(verdict)
+            self._count(candidate, verdict)
+            if time.monotonic() >= ends or len(history) >= budget.evaluations:
+                break
 
+    def confirm(self, tier: Tier, *, deadline: float) -> None:
+        """Judges the best few at `tier`, best first, until one wins or the time is up.
 
-def _confirm(
-    answer: Answer, session: Session, folder: RunFolder, deadline: float, watch: Watcher
-) -> None:
-    """Judges the best few at T2, best first, until one wins or the time is up.
+        The first is confirmed even when the search overran: a Run with no such Verdict says
+        nothing. A later one only if its screening leaves a win possible.
+        """
+        ranked = sorted(self._right.values(), key=lambda screened: -screened.rank)
+        for place, screened in enumerate(ranked[:_MAX_CONFIRMED]):
+            if place > 0 and (not screened.may_win or time.monotonic() >= deadline):
+                break
+            verdict = self._judge(screened.candidate, tier)
+            if verdict.win:
+                self.answer.best, self.answer.outcome = verdict, "win"
+                return
+            if self.answer.best is None and verdict.speedup is not None:
+                self.answer.best = verdict
+        if self.answer.best is None and self._inconclusive:
+            self.answer.outcome = "inconclusive"
 
-    The first is confirmed even when the search overran: a Run without a T2 Verdict says nothing.
-    """
-    ranked = sorted(answer._screened, key=lambda entry: -entry[0])
-    confirmed = 0
-    for gain, candidate in ranked[:_MAX_CONFIRMED]:
-        if confirmed and (time.monotonic() >= deadline or gain < 1.0):
-            break
-        verdict = _judge(session, folder, candidate, "T2", watch)
-        confirmed += isinstance(verdict.outcome, Accepted)
-        answer.inconclusive += isinstance(verdict.outcome, Inconclusive)
-        if verdict.win or (answer.best is None and verdict.speedup is not None):
-            answer.best, answer.best_candidate = verdict, candidate
-        if verdict.win:
-            answer.outcome = "win"
+    def _judge(self, candidate: Candidate, tier: Tier) -> Verdict:
+        self._folder.save_candidate(candidate)
+        verdict = self._session.judge(candidate, tier)
+        if isinstance(verdict.outcome, Inconclusive):
+            self._inconclusive += 1
+        self._folder.append(verdict)
+        self._watch(candidate, verdict)
+        return verdict
+
+    def _count(self, candidate: Candidate, verdict: Verdict) -> None:
+        answer, gain = self.answer, verdict.speedup
+        self._seen.add(candidate.id)
+        answer.candidates = len(self._seen)
+        if gain is None:
             return
-    if answer.inconclusive and answer.inconclusive >= answer.candidates:
-        answer.outcome = "inconclusive"
+        self._right.setdefault(candidate.id, _Screened(candidate, [])).intervals.append(gain)
+        answer.accepted = len(self._right)
+        if verdict.win:
+            self._won.add(candidate.id)
+            answer.wins = len(self._won)
+            if answer.first_win_s is None:
+                answer.first_win_s = time.monotonic() - self._started

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +19,7 @@ def write_durably(path: Path, text: str) -> None:
 
 
 @contextmanager
-def explaining(path: Path) -> Iterator[None]:
+def explaining(path: Path) -> Generator[None]:
     """Turns an OSError into the user's error, with the path and what to do."""
     try:
         yield
