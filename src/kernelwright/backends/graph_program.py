@@ -113,7 +113,9 @@ def _call(node: Any, known: int, slots: int) -> Call:
         raise ProgramError(f"node {known}: args is no list or kwargs no object")
     for arg in (*args, *kwargs.values()):
         _check(arg, known, slots, depth=0)
-    return Call(_target(node["op"], known), tuple(args), kwargs)
+    target = _target(node["op"], known)
+    _check_signature(target, args, kwargs, known)
+    return Call(target, tuple(args), kwargs)
 
 
 def _target(name: Any, known: int) -> Any:
@@ -126,7 +128,25 @@ def _target(name: Any, known: int) -> Any:
     target = getattr(packet, parts[2])
     if target._schema.is_mutable:
         raise ProgramError(f"node {known}: {name!r} writes its arguments")
+    # TorchScript's overloads on numbers, strings and lists share the names (`aten.mul.left_t`).
+    if any(str(result.type) not in ("Tensor", "List[Tensor]") for result in target._schema.returns):
+        raise ProgramError(f"node {known}: {name!r} returns no tensor")
     return target
+
+
+def _check_signature(target: Any, args: list[Any], kwargs: dict[str, Any], known: int) -> None:
+    """Argument names exist, and no argument asks for a write or for random numbers."""
+    names = [argument.name for argument in target._schema.arguments]
+    given = dict(zip(names, args, strict=False))
+    if len(args) > len(names) or set(kwargs) - (set(names) - set(given)):
+        raise ProgramError(f"node {known}: {target} takes ({', '.join(names)})")
+    given |= kwargs
+    if given.get("dropout_p", 0) != 0:
+        raise ProgramError(f"node {known}: {target} with dropout draws random numbers")
+    # batch_norm and its kin update the running statistics without a word in their schema.
+    trains = given.get("training", given.get("use_input_stats", False)) is not False
+    if trains and given.get("running_mean") is not None:
+        raise ProgramError(f"node {known}: {target} in training mode writes its statistics")
 
 
 def _check(arg: Any, known: int, slots: int, *, depth: int) -> None:
