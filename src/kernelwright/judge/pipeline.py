@@ -43,12 +43,14 @@ class Pipeline:
         self._session = session
         self._rng = np.random.Generator(np.random.Philox(key=session.secret()))
 
-    def judge(self, candidate: Candidate, tier: Tier) -> Verdict:
+    def judge(self, candidate: Candidate, tier: Tier, effort: Effort | None = None) -> Verdict:
         """Runs the gates in order; the first that says no ends it."""
         wall, cpu = time.monotonic(), _cpu_s()
         notes: list[str] = list(self._session.notes)
+        if effort is not None:
+            notes.append(f"other effort than {tier}'s own: {effort}")
         try:
-            outcome = self._gates(candidate, tier, notes)
+            outcome = self._gates(candidate, effort or EFFORTS[tier], notes)
         except BaselineBroke as error:
             outcome = Inconclusive(reason=f"a baseline failed: {error}")
         except ZygoteDied as error:
@@ -64,14 +66,13 @@ class Pipeline:
             wall_s=time.monotonic() - wall,
         )
 
-    def _gates(self, candidate: Candidate, tier: Tier, notes: list[str]) -> Outcome:
-        effort = EFFORTS[tier]
+    def _gates(self, candidate: Candidate, effort: Effort, notes: list[str]) -> Outcome:
         built = BACKENDS[candidate.kind].build(candidate, self._session.cache)
         if isinstance(built, BuildFailure):
             return Rejected(stage="build", reason=built.reason)
         if isinstance(built, PythonArtefact):
             notes.extend(built.notes)
-        if tier == "T0":
+        if effort.pairs == 0:
             return self._load_only(built)
         accepted: list[Accepted] = []
         for round_ in range(effort.rounds):

@@ -22,6 +22,7 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CompilerMissing, TaskUnusable
 from kernelwright.core.task import Task
 from kernelwright.core.verdict import ArmTime, Provenance, Tier, Verdict
+from kernelwright.judge.effort import Effort
 from kernelwright.judge.measure import Arm, Fault, compare_arms
 from kernelwright.judge.measure.roofline import Roofline
 from kernelwright.judge.pipeline import Pipeline
@@ -76,13 +77,21 @@ class Session:
         self._probe_machine()
         self._pipeline = Pipeline(self)
 
-    def judge(self, candidate: Candidate, tier: Tier = "T1") -> Verdict:
+    def judge(
+        self, candidate: Candidate, tier: Tier = "T1", *, effort: Effort | None = None
+    ) -> Verdict:
         """Judges a Candidate. A Candidate's failure is in the Verdict, never an exception.
+
+        Args:
+            candidate: what to judge.
+            tier: how thoroughly.
+            effort: other counts than the tier's own, for studies of the judge itself; the Verdict
+                says so in its notes.
 
         Raises:
             CompilerMissing: the machine lacks a tool this kind of Candidate needs.
         """
-        return self._pipeline.judge(candidate, tier)
+        return self._pipeline.judge(candidate, tier, effort)
 
     def confirm(self, candidate: Candidate) -> Verdict:
         """The Verdict that a Run reports: T2, on inputs no earlier call has seen."""

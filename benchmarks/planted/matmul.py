@@ -1,0 +1,17 @@
+"""A matrix product by dot products."""
+
+import torch
+from torch import nn
+
+
+class Model(nn.Module):
+    def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return a @ b.t()
+
+
+def get_inputs() -> list[torch.Tensor]:
+    return [torch.randn(1000, 384), torch.randn(256, 384)]
+
+
+def get_init_inputs() -> list[object]:
+    return []
