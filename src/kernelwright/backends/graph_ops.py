@@ -26,7 +26,9 @@ scaled_dot_product_attention scatter_add select selu sigmoid sign silu sin sinh 
 smooth_l1_loss softmax softplus sort split split_with_sizes sqrt square squeeze stack std
 sub sum t tan tanh threshold tile to topk transpose tril triu true_divide trunc type_as
 unbind unflatten unfold unsqueeze upsample_bilinear2d upsample_nearest2d var var_mean view
-view_as where zeros zeros_like _log_softmax _softmax _to_copy _unsafe_view _safe_softmax
+view_as where zeros zeros_like broadcast_tensors cross_entropy_loss huber_loss kl_div
+triplet_margin_loss _log_softmax _native_batch_norm_legit_functional _softmax _to_copy
+_unsafe_view _safe_softmax
 """
 
 ALLOWED = frozenset(_NAMES.split())

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 
+from kernelwright.backends.graph_ops import ALLOWED
 from kernelwright.propose.search.ir import Builder, Graph, Node, Size
 from kernelwright.tasks.reference import Reference
 from kernelwright.tasks.slots import Signature, module_tensors
 
 _POWERS = (1.0, 0.5, -0.5, -1.0)
+Place = tuple[int | str, ...]
+"""Where an argument stands: number of the call, position or name, then positions in lists."""
 
 
 class CaptureFailed(Exception):
@@ -37,19 +40,23 @@ def capture(
             disguise (8.0 = sqrt(64)) and are recorded as such, so that the graph holds at others.
 
     Raises:
-        CaptureFailed: data-dependent control flow, a mutation that export cannot lift, state that
-            forward writes, or a constant that follows no size.
+        CaptureFailed: data-dependent control flow, a mutation that export cannot lift, random
+            numbers, an operator that no graph program may call, or a constant that follows no size.
     """
-    if any(output.role == "state" for output in signature.outputs):
-        raise CaptureFailed("forward writes a buffer")
+    if signature.random:
+        raise CaptureFailed("forward draws random numbers")
     program = _export(reference, shape)
     other = _export(reference, other_shape) if other_shape else None
     slots = _slot_metas(reference, shape, signature)
     if other is None or other_shape is None:
-        constants = {}
+        sizes = {}
     else:
-        constants = _sizes(program, other, slots, _slot_metas(reference, other_shape, signature))
-    return _translate(program, reference, signature, slots, constants)
+        sizes = _sizes(program, other, slots, _slot_metas(reference, other_shape, signature))
+    graph, builder = _translate(program, signature, slots, sizes)
+    graph.constants = _constants_of(reference, shape, signature)
+    graph.strided = frozenset(at for at, meta in enumerate(slots) if not meta.is_contiguous())
+    graph.any_shape = bool(other_shape)
+    return graph, builder
 
 
 def _export(reference: Reference, shape: Mapping[str, int]) -> Any:
@@ -80,10 +87,9 @@ def _slot_metas(
 
 def _translate(
     program: Any,
-    reference: Reference,
     signature: Signature,
     metas: list[torch.Tensor],
-    sizes: Mapping[tuple[int, ...], Size],
+    sizes: Mapping[Place, Size],
 ) -> tuple[Graph, Builder]:
     builder = Builder()
     slots = tuple(builder.slot(at, meta) for at, meta in enumerate(metas))
@@ -95,24 +101,46 @@ def _translate(
             values[node.name] = builder.item(values[node.args[0].name], node.args[1])
             continue
         name = str(node.target)
-        if not name.startswith("aten."):
-            raise CaptureFailed(f"operator {name} is not ATen")
+        if not name.startswith("aten.") or name.split(".")[1] not in ALLOWED:
+            raise CaptureFailed(f"the operator {name} is not among those of graph programs")
         args = tuple(_argument(a, values, sizes, (number, at)) for at, a in enumerate(node.args))
-        kwargs = {key: _argument(a, values, {}, ()) for key, a in node.kwargs.items()}
-        if "device" in kwargs:
-            kwargs.pop("device")
+        kwargs = {
+            key: _argument(a, values, sizes, (number, key))
+            for key, a in node.kwargs.items()
+            if key not in ("device", "layout", "pin_memory")
+        }
         values[node.name] = builder.call(name, *args, **kwargs)
-    output = next(node for node in program.graph.nodes if node.op == "output")
-    outputs = tuple(values[result.name] for result in output.args[0])
-    model = reference.build(reference.default_shape, seed=0)
-    tensors = [tensor.detach() for _, _, tensor in module_tensors(model)]
+    return Graph(slots, _outputs(program, signature, values)), builder
+
+
+def _outputs(program: Any, signature: Signature, values: Mapping[str, Any]) -> tuple[Node, ...]:
+    """The results of forward, then the new value of each buffer it writes, in slot order."""
+    returned: list[Node] = []
+    written: dict[str, Node] = {}
+    for spec in program.graph_signature.output_specs:
+        if spec.kind.name == "USER_OUTPUT" and getattr(spec.arg, "name", None) in values:
+            returned.append(values[spec.arg.name])
+        elif spec.kind.name == "BUFFER_MUTATION":
+            written[spec.target] = values[spec.arg.name]
+    state = [output.name for output in signature.outputs if output.role == "state"]
+    if set(state) != set(written) or len(returned) + len(state) != len(signature.outputs):
+        raise CaptureFailed("export sees other outputs than the call returns")
+    return (*returned, *(written[name] for name in state))
+
+
+def _constants_of(
+    reference: Reference, shape: Mapping[str, int], signature: Signature
+) -> dict[int, torch.Tensor]:
+    """Values of the constant slots. Builds the real module, so only where there are any."""
+    if not any(slot.role == "constant" for slot in signature.slots):
+        return {}
+    tensors = [tensor.detach() for _, _, tensor in module_tensors(reference.build(shape, seed=0))]
     first = len(signature.slots) - len(tensors)
-    constants = {
-        first + at: tensor
-        for at, tensor in enumerate(tensors)
-        if signature.slots[first + at].role == "constant"
+    return {
+        at: tensors[at - first]
+        for at, slot in enumerate(signature.slots)
+        if slot.role == "constant"
     }
-    return Graph(slots, outputs, constants), builder
 
 
 def _bind_placeholders(
@@ -124,9 +152,9 @@ def _bind_placeholders(
     )
     values: dict[str, Any] = {}
     for spec in program.graph_signature.input_specs:
-        name = getattr(spec.arg, "name", None)
+        name = str(getattr(spec.arg, "name", ""))
         if spec.kind.name == "USER_INPUT":
-            if name is not None and type(spec.arg).__name__ == "TensorArgument":
+            if type(spec.arg).__name__ == "TensorArgument":
                 values[name] = next(inputs)
         elif spec.target in by_name:
             values[name] = by_name[spec.target]
@@ -136,7 +164,7 @@ def _bind_placeholders(
 
 
 def _argument(
-    arg: Any, values: Mapping[str, Any], sizes: Mapping[tuple[int, ...], Size], place: Any
+    arg: Any, values: Mapping[str, Any], sizes: Mapping[Place, Size], place: Place
 ) -> Any:
     if isinstance(arg, torch.fx.Node):
         return values[arg.name]
@@ -151,22 +179,25 @@ def _argument(
 
 def _sizes(
     program: Any, other: Any, metas: list[torch.Tensor], other_metas: list[torch.Tensor]
-) -> dict[tuple[int, ...], Size]:
+) -> dict[Place, Size]:
     """Places of constants that differ between the shapes, and the size each one follows."""
     mine, theirs = list(program.graph.nodes), list(other.graph.nodes)
     if [str(n.target) for n in mine if n.op == "call_function"] != [
         str(n.target) for n in theirs if n.op == "call_function"
     ]:
         raise CaptureFailed("another shape runs other operators")
-    found: dict[tuple[int, ...], Size] = {}
+    found: dict[Place, Size] = {}
     for number, (a, b) in enumerate(zip(mine, theirs, strict=True)):
-        for place, x, y in _constants(a.args, b.args, (number,)):
+        given = [*_constants(a.args, b.args, (number,))]
+        for key in a.kwargs:
+            given += _constants(a.kwargs[key], b.kwargs[key], (number, key))
+        for place, x, y in given:
             if x != y:
                 found[place] = _follow(x, y, metas, other_metas)
     return found
 
 
-def _constants(a: Any, b: Any, place: tuple[int, ...]) -> Any:
+def _constants(a: Any, b: Any, place: Place) -> Iterator[tuple[Place, float, float]]:
     if isinstance(a, list | tuple):
         for at, (x, y) in enumerate(zip(a, b, strict=True)):
             yield from _constants(x, y, (*place, at))

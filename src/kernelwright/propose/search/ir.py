@@ -63,6 +63,10 @@ class Graph:
     outputs: tuple[Node, ...]
     constants: Mapping[int, torch.Tensor] = field(default_factory=dict)
     """Values of constant slots: they never change, so rules may read them."""
+    strided: frozenset[int] = frozenset()
+    """Slots that are not laid out densely in their own order."""
+    any_shape: bool = True
+    """It must hold at every shape of a domain, so a size of one may be another elsewhere."""
 
     def nodes(self) -> list[Node]:
         """Every node the outputs need, operands first; slots included where used."""
@@ -105,7 +109,11 @@ class Builder:
         """One ATen call, for example `call("aten.sum.dim_IntList", x, (1,), True)`."""
         key = _key(op, args, kwargs)
         if key not in self._interned:
-            result = overload(op)(*_to_meta(args, self._meta), **_to_meta(kwargs, self._meta))
+            target = overload(op)
+            given = _to_meta(kwargs, self._meta)
+            if any(argument.name == "device" for argument in target._schema.arguments):
+                given["device"] = torch.device("meta")
+            result = target(*_to_meta(args, self._meta), **given)
             return self._intern(op, args, kwargs, result)
         return self._interned[key]
 
@@ -123,7 +131,7 @@ class Builder:
         return self._interned[key]
 
 
-def overload(op: str) -> Callable[..., Any]:
+def overload(op: str) -> Any:
     """The ATen overload behind a node's name."""
     _, packet, name = op.split(".")
     return getattr(getattr(torch.ops.aten, packet), name)
@@ -148,7 +156,7 @@ def rebuild(graph: Graph, builder: Builder, change: Callable[[Node], Node]) -> G
             copy = builder.call(node.op, *(renewed(arg) for arg in node.args), **kwargs)
             new[id(node)] = change(copy)
     outputs = tuple(new[id(output)] for output in graph.outputs)
-    return Graph(graph.slots, outputs, graph.constants)
+    return Graph(graph.slots, outputs, graph.constants, graph.strided, graph.any_shape)
 
 
 def value_of(arg: Arg) -> float | None:

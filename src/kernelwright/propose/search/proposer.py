@@ -29,6 +29,7 @@ _ROW_CHOICES = (
 )
 _MIDDLE_BLOCKS = (8, 4, 16, 2)
 _ROUNDS = 3
+_PRIMES = (37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3, 2)
 
 
 class SearchProposer:
@@ -105,8 +106,15 @@ def _gain(identity: str, history: Sequence[Verdict]) -> float:
 
 
 def _another_shape(problem: Problem) -> dict[str, int] | None:
-    """A second shape that differs in every size, to tell sizes from constants."""
+    """A second shape, to tell sizes from constants: unlike in every size, and no two alike."""
     domain = problem.reference.domain
     if not domain:
         return None
-    return {name: max(domain[name][0], size // 2 + 1) for name, size in problem.shape.items()}
+    taken: set[int] = set()
+    other: dict[str, int] = {}
+    for name, size in problem.shape.items():
+        low, high = domain[name]
+        primes = (p for p in _PRIMES if low <= p <= high and p != size and p not in taken)
+        other[name] = next(primes, low if low != size else high)
+        taken.add(other[name])
+    return other

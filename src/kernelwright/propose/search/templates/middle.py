@@ -35,6 +35,8 @@ def match_middle(graph: Graph) -> MiddleReduction:
     source = node.args[0]
     if node.name not in _STEPS or getattr(source, "op", "") != "slot":
         raise NotAMiddleReduction
+    if source.args[0] in graph.strided:
+        raise NotAMiddleReduction
     dims = node.arg(1, "dim")
     dim = dims[0] if isinstance(dims, tuple) and len(dims) == 1 else dims
     if not isinstance(dim, int) or source.dtype != torch.float32 or node.kwargs:

@@ -129,6 +129,8 @@ class _Lowering:
 
     def _slot(self, node: Node) -> Expr:
         index = node.args[0]
+        if index in self._graph.strided:
+            raise NotARowProgram(f"slot {index} is not dense")
         if node.dtype not in _CTYPES:
             raise NotARowProgram(f"slot {index} is {node.dtype}")
         self._narrow[index] = _CTYPES[node.dtype]
