@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Verdict
@@ -42,7 +42,7 @@ class SearchProposer:
                 problem.reference,
                 problem.shape,
                 problem.signature,
-                other_shape=_another_shape(problem),
+                other_shape=another_shape(problem.reference.domain, problem.shape),
             )
         except CaptureFailed:
             return
@@ -105,15 +105,17 @@ def _gain(identity: str, history: Sequence[Verdict]) -> float:
     return math.exp(sum(map(math.log, gains)) / len(gains)) if gains else 0.0
 
 
-def _another_shape(problem: Problem) -> dict[str, int] | None:
+def another_shape(
+    domain: Mapping[str, tuple[int, int]], shape: Mapping[str, int]
+) -> dict[str, int] | None:
     """A second shape, to tell sizes from constants: unlike in every size, and no two alike."""
-    domain = problem.reference.domain
     if not domain:
         return None
     taken: set[int] = set()
     other: dict[str, int] = {}
-    for name, size in problem.shape.items():
-        low, high = domain[name]
+    narrow_first = sorted(shape, key=lambda name: domain[name][1] - domain[name][0])
+    for name in narrow_first:
+        (low, high), size = domain[name], shape[name]
         primes = (p for p in _PRIMES if low <= p <= high and p != size and p not in taken)
         other[name] = next(primes, low if low != size else high)
         taken.add(other[name])
