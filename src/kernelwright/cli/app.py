@@ -6,6 +6,7 @@ import os
 import platform
 import signal
 import sys
+import traceback
 from typing import Any, NoReturn
 
 import cyclopts
@@ -50,6 +51,11 @@ def main(argv: list[str] | None = None) -> NoReturn:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader left: say no more
         status = Exit.DONE
+    except Exception:
+        # Python's own status for this is 1, which a caller would read as "no win found".
+        traceback.print_exc()
+        complain("this is a bug in kernelwright; please report the lines above")
+        status = Exit.BUG
     sys.exit(int(status) if isinstance(status, int) else Exit.DONE)
 
 

@@ -27,6 +27,7 @@ class Exit(IntEnum):
     NO_WIN = 1
     USER_ERROR = 2
     INCONCLUSIVE = 3
+    BUG = 70
     INTERRUPTED = 130
 
 

@@ -27,7 +27,7 @@ class Answer:
 
     outcome: RunOutcome = "no_win"
     best: Verdict | None = None
-    """The final Verdict of the winner, or of the first Candidate that was confirmed as right."""
+    """The final Verdict of the winner; without one, the best final Verdict that there is."""
     first_win_s: float | None = None
     """Seconds from `started` to the first T1 win."""
     candidates: int = 0
@@ -39,7 +39,7 @@ class Answer:
 
 @dataclass(slots=True)
 class _Screened:
-    """A Candidate that was right at T1, and the intervals it got there: a proposer may repeat it."""
+    """A Candidate that was right at T1, and what it got each time: a proposer may repeat it."""
 
     candidate: Candidate
     intervals: list[Interval]
@@ -113,20 +113,29 @@ class _Loop:
         """Judges the best few at `tier`, best first, until one wins or the time is up.
 
         The first is confirmed even when the search overran: a Run with no such Verdict says
-        nothing. A later one only if its screening leaves a win possible.
+        nothing. A later one only if its screening leaves a win possible and, going by the one
+        before, its Verdict fits into the time that is left.
         """
         ranked = sorted(self._right.values(), key=lambda screened: -screened.rank)
+        took_s = 0.0
         for place, screened in enumerate(ranked[:_MAX_CONFIRMED]):
-            if place > 0 and (not screened.may_win or time.monotonic() >= deadline):
+            fits = time.monotonic() + took_s <= deadline
+            if place > 0 and not (fits and screened.may_win):
                 break
             verdict = self._judge(screened.candidate, tier)
+            took_s = verdict.wall_s
+            self._keep_better(verdict)
             if verdict.win:
                 self.answer.best, self.answer.outcome = verdict, "win"
                 return
-            if self.answer.best is None and verdict.speedup is not None:
-                self.answer.best = verdict
         if self.answer.best is None and self._inconclusive:
             self.answer.outcome = "inconclusive"
+
+    def _keep_better(self, verdict: Verdict) -> None:
+        gain, best = verdict.speedup, self.answer.best
+        kept = best.speedup if best else None
+        if gain is not None and (kept is None or gain.low > kept.low):
+            self.answer.best = verdict
 
     def _judge(self, candidate: Candidate, tier: Tier) -> Verdict:
         self._folder.save_candidate(candidate)
