@@ -113,7 +113,9 @@ def summarise(rows: list[dict]) -> dict[str, object]:
     timed = [row for row in rows if "interval" in row]
     same = [row for row in timed if row["truth"] == "1.00"]
     slower = [row for row in timed if row["truth"] == "1.10"]
-    coverage = {name: share(holds(row) for row in timed if row["truth"] == name) for name in PERMILLES}
+    coverage = {
+        name: share(holds(row) for row in timed if row["truth"] == name) for name in PERMILLES
+    }
     return {
         "aa_runs": len(same),
         "false_claims": sum(row["win"] for row in same),

@@ -8,16 +8,18 @@ ROWS = 1000
 BODIES = {
     "rowmap": "for (long c = 0; c < C; c++) y[c] = tanhf(expf(-x[c] * x[c]));",
     "softmax": """
-      float top = -INFINITY, sum = 0;
+      float top = -INFINITY;
+      double sum = 0;
       for (long c = 0; c < C; c++) top = x[c] > top ? x[c] : top;
       for (long c = 0; c < C; c++) sum += y[c] = expf(x[c] - top);
-      for (long c = 0; c < C; c++) y[c] /= sum;""",
+      const float scale = (float)(1 / sum);
+      for (long c = 0; c < C; c++) y[c] *= scale;""",
     "logcumsumexp": """
-      float run = -INFINITY;
+      double run = -INFINITY;
       for (long c = 0; c < C; c++) {
-        const float high = run > x[c] ? run : x[c], low = run > x[c] ? x[c] : run;
-        run = high + log1pf(expf(low - high));
-        y[c] = run;
+        const double high = run > x[c] ? run : x[c], low = run > x[c] ? x[c] : run;
+        run = high + log1p(exp(low - high));
+        y[c] = (float)run;
       }""",
     "matmul": """
       const float* b = (const float*)in[1].data;

@@ -105,6 +105,8 @@ class Session:
         """Fresh baseline workers under a fresh key, for a Verdict that must not depend on one."""
         self.main.close()
         self.main = self._station(self.shape)
+        self.main.settle()
+        self.no_op_p95_ns = self.main.measure_empty_call()
 
     def other_stations(self, count: int) -> Iterator[Station]:
         """Stations at secret shapes inside the Task's domain; the caller closes each."""
@@ -179,13 +181,13 @@ class Session:
     def _probe_machine(self) -> None:
         station = self.main
         self._tell("baseline: eager")
-        resolution = station.measure_resolution()
+        resolution = station.settle() or station.measure_resolution()
         if isinstance(resolution, Fault):
             raise TaskUnusable(
                 self.task.name, f"the reference fails: {resolution.reason}", "Mend it first."
             )
         self.resolution: float = resolution.resolution
-        self.no_op_p95_ns: float = station.no_op_p95_ns()
+        self.no_op_p95_ns: float = station.measure_empty_call()
         self.roofline: Roofline = station.roofline()
         self._tell("baseline: torch.compile")
         times = [ArmTime(name=EAGER, wall_ns=resolution.baseline_ns())]

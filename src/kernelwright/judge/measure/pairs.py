@@ -71,7 +71,7 @@ def take_pair(
     samples: dict[str, Sample] = {}
     order = (candidate, baseline) if candidate_first else (baseline, candidate)
     for arm in order:
-        sample = bench.run(arm, draw, keep=keep)
+        sample = bench.run_primed(arm, draw, keep=keep)
         if isinstance(sample, Fault):
             return sample if arm is candidate else Fault("baseline", f"{arm.name}: {sample.reason}")
         samples[arm.name if arm is baseline else "candidate"] = sample
