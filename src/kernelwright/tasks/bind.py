@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from kernelwright.tasks.reference import Reference, Shape
-from kernelwright.tasks.slots import Signature, flatten_outputs, module_tensors
+from kernelwright.tasks.slots import Signature
+from kernelwright.tasks.tensors import (
+    flatten_outputs,
+    module_tensors,
+    owner_of,
+)
 
 
 class BindingError(Exception):
@@ -49,17 +54,34 @@ def bind(
     target = model if forward is None else forward
 
     def call() -> list[torch.Tensor]:
-        for private, given in state:
-            private.copy_(given)
+        for one in state:
+            one.reset()
         result = target(*arguments)
         if type(result) is torch.Tensor and not state:
             return [result]
         outputs = flatten_outputs(result)
         if outputs is None:
             raise TypeError("forward returned something that is not a tensor")
-        return [*outputs, *(private.clone() for private, _ in state)]
+        return [*outputs, *(one.value() for one in state)]
 
     return call
+
+
+class _State(NamedTuple):
+    """A buffer or attribute that forward writes, in place or by rebinding it."""
+
+    owner: nn.Module
+    key: str
+    private: torch.Tensor
+    given: torch.Tensor
+
+    def reset(self) -> None:
+        self.private.copy_(self.given)
+        if getattr(self.owner, self.key) is not self.private:
+            setattr(self.owner, self.key, self.private)
+
+    def value(self) -> torch.Tensor:
+        return getattr(self.owner, self.key).clone()
 
 
 def _arguments(reference: Reference, shape: Shape, tensors: Sequence[torch.Tensor]) -> list[Any]:
@@ -72,7 +94,7 @@ def _arguments(reference: Reference, shape: Shape, tensors: Sequence[torch.Tenso
 
 def _bind_module(
     model: nn.Module, signature: Signature, tensors: Sequence[torch.Tensor], n_inputs: int
-) -> list[tuple[torch.Tensor, torch.Tensor]]:
+) -> list[_State]:
     mine = list(module_tensors(model))
     slots = signature.slots[n_inputs:]
     if len(mine) != len(slots):
@@ -86,14 +108,11 @@ def _bind_module(
                 f"torch.{slot.dtype}{list(slot.shape)}"
             )
         if slot.role == "state":
-            state.append((own.data, given))
+            owner, key = owner_of(model, name)
+            state.append(_State(owner, key, own.detach(), given))
         elif kind == "attribute":
-            _set_attribute(model, name, given)
+            owner, key = owner_of(model, name)
+            setattr(owner, key, given)
         else:
             own.data = given
     return state
-
-
-def _set_attribute(model: nn.Module, name: str, value: torch.Tensor) -> None:
-    prefix, _, key = name.rpartition(".")
-    setattr(model.get_submodule(prefix), key, value)

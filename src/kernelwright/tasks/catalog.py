@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import hashlib
 import importlib.util
@@ -18,9 +19,10 @@ from kernelwright.core.task import (
     InputSpec,
     KernelBenchOrigin,
     ModuleOrigin,
+    Origin,
     Task,
 )
-from kernelwright.tasks.reference import ReferenceSpec
+from kernelwright.tasks.spec import ReferenceSpec
 
 _BUILTIN = Path(__file__).with_name("builtin")
 _INPUT = re.compile(r"^(\d+(?:x\d+)*)(?::([a-z0-9]+))?$")
@@ -58,7 +60,7 @@ def find_task(name: str, *, inputs: Sequence[str] = (), kernelbench: Path | None
     """
     if name in builtin_names():
         path = _BUILTIN / f"{name}.py"
-        return _task(name, BuiltinOrigin(name=name), path.read_text())
+        return _task(name, BuiltinOrigin(name=name), _read(path))
     if name.startswith("kernelbench:"):
         return _kernelbench(name, kernelbench)
     target, _, class_name = name.partition(":")
@@ -66,7 +68,7 @@ def find_task(name: str, *, inputs: Sequence[str] = (), kernelbench: Path | None
         return _module(target, class_name, inputs)
     if target.endswith(".py"):
         path = _existing(target)
-        return _task(path.stem, FileOrigin(path=str(path)), path.read_text(errors="replace"))
+        return _task(path.stem, FileOrigin(path=str(path)), _read(path))
     close = difflib.get_close_matches(name, builtin_names(), n=1, cutoff=0.5)
     known = f"built-in tasks are {', '.join(builtin_names())}"
     raise TaskNotFound(name, f"did you mean {close[0]!r}? ({known})" if close else known)
@@ -84,19 +86,26 @@ def reference_spec(task: Task) -> ReferenceSpec:
             return ReferenceSpec("module", target, class_name, given)
 
 
-def _task(name: str, origin: object, source: str) -> Task:
+def _task(name: str, origin: Origin, source: str, *, domain: tuple[Dim, ...] | None = None) -> Task:
     return Task(
         name=name,
         origin=origin,
         source_hash=hashlib.sha256(source.encode()).hexdigest(),
-        domain=_domain(source),
+        domain=_domain(source) if domain is None else domain,
     )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError as error:
+        raise TaskUnusable(
+            str(path), f"it cannot be read: {error.strerror}", "Mend that."
+        ) from None
 
 
 def _domain(source: str) -> tuple[Dim, ...]:
     """Reads `DOMAIN = {"name": (low, high)}` as a literal: nothing of the file is run here."""
-    import ast
-
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError):
@@ -107,7 +116,7 @@ def _domain(source: str) -> tuple[Dim, ...]:
                 ranges = ast.literal_eval(node.value)
                 return tuple(Dim(name=n, low=low, high=high) for n, (low, high) in ranges.items())
             except (ValueError, TypeError, AttributeError):
-                return ()
+                return ()  # loading the reference says what is wrong with it
     return ()
 
 
@@ -120,26 +129,22 @@ def _kernelbench(name: str, root: Path | None) -> Task:
     if match is None:
         raise TaskNotFound(name, "write kernelbench:LEVEL/PROBLEM, for example kernelbench:1/23")
     level, problem = match.groups()
-    found = sorted((given / f"level{level}").glob(f"{problem}_*.py"))
+    # A checkout keeps the levels one folder down, the unpacked data set at its top.
+    folders = [given / f"level{level}", given / "KernelBench" / f"level{level}"]
+    found = [path for folder in folders for path in sorted(folder.glob(f"{problem}_*.py"))]
     if not found:
-        raise TaskNotFound(name, f"{given / f'level{level}'} has no file {problem}_*.py")
+        raise TaskNotFound(name, f"{folders[0]} has no file {problem}_*.py")
     path = found[0].resolve()
     origin = KernelBenchOrigin(path=str(path), level=int(level), problem=int(problem))
-    return _task(f"kernelbench-{level}-{problem}", origin, path.read_text())
+    return _task(f"kernelbench-{level}-{problem}", origin, _read(path))
 
 
 def _module(target: str, class_name: str, inputs: Sequence[str]) -> Task:
     if target.endswith(".py"):
         path = _existing(target)
-        resolved, source = str(path), path.read_text(errors="replace")
+        resolved = str(path)
     else:
-        try:
-            spec = importlib.util.find_spec(target)
-        except (ImportError, ValueError):
-            spec = None
-        if spec is None or spec.origin is None:
-            raise TaskNotFound(f"{target}:{class_name}", f"no module {target!r} can be imported")
-        resolved, source = target, Path(spec.origin).read_text(errors="replace")
+        path, resolved = _module_file(target, class_name), target
     if not inputs:
         raise TaskUnusable(
             f"{target}:{class_name}",
@@ -147,9 +152,22 @@ def _module(target: str, class_name: str, inputs: Sequence[str]) -> Task:
             "Say them: --input 4096x1024:float32, once per argument of forward.",
         )
     specs = tuple(_input(text) for text in inputs)
-    return _task(
-        class_name, ModuleOrigin(target=resolved, class_name=class_name, inputs=specs), source
-    )
+    origin = ModuleOrigin(target=resolved, class_name=class_name, inputs=specs)
+    return _task(class_name, origin, _read(path), domain=())
+
+
+def _module_file(target: str, class_name: str) -> Path:
+    """The source of a dotted module. Its parent packages are imported, as Python must."""
+    try:
+        spec = importlib.util.find_spec(target)
+    except (ImportError, ValueError):
+        spec = None
+    if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
+        return Path(spec.origin)
+    hint = f"no Python module {target!r} can be imported"
+    if Path(target.replace(".", "/")).with_suffix(".py").is_file():
+        hint += "; for one below this folder set PYTHONPATH=$PWD"
+    raise TaskNotFound(f"{target}:{class_name}", hint)
 
 
 def _input(text: str) -> InputSpec:

@@ -2,42 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
-import importlib
-import importlib.util
 import inspect
-import sys
-import traceback
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
-Shape = Mapping[str, int]
-_PRIMES = (3, 7, 13, 31, 61, 127, 251, 509, 1021, 2039, 4093)
+from kernelwright.tasks.loading import import_target
+from kernelwright.tasks.refuse import one_line, refuse
+from kernelwright.tasks.shapes import Shape, boundary_shapes, sample_shape
+from kernelwright.tasks.spec import ReferenceSpec
 
+__all__ = ["Reference", "ReferenceSpec", "Shape", "load_reference"]
 
-@dataclass(frozen=True, slots=True)
-class ReferenceSpec:
-    """Where a reference is; plain data that travels to a worker as JSON."""
-
-    kind: str
-    """`file` (KernelBench's format) or `module` (a class and the inputs it is called on)."""
-    target: str
-    """Absolute path of a `.py` file, or a dotted module name."""
-    class_name: str = "Model"
-    inputs: tuple[tuple[tuple[int, ...], str], ...] = ()
-    """For `module`: shape and dtype of each input."""
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> ReferenceSpec:
-        """The inverse of `dataclasses.asdict` through JSON, which knows no tuples."""
-        inputs = tuple((tuple(shape), dtype) for shape, dtype in data["inputs"])
-        return cls(data["kind"], data["target"], data["class_name"], inputs)
+_FORMAT = "A task file defines Model, get_inputs() and get_init_inputs()"
 
 
 class Reference:
@@ -46,7 +27,7 @@ class Reference:
     def __init__(self, spec: ReferenceSpec, module: ModuleType) -> None:
         self.spec = spec
         self._module = module
-        self.domain: dict[str, tuple[int, int]] = dict(getattr(module, "DOMAIN", {}))
+        self.domain: dict[str, tuple[int, int]] = self._domain()
         """Closed range of each named size; empty means exactly the shapes the inputs have."""
         self.default_shape: dict[str, int] = self._defaults()
 
@@ -59,53 +40,90 @@ class Reference:
             shape: named sizes of the domain.
             seed: seeds torch's generator.
             model_class: constructs another class from the same arguments (a submission's).
+
+        Raises:
+            TaskUnusable: the constructor or `get_init_inputs` fails.
         """
         constructor = model_class or getattr(self._module, self.spec.class_name)
         arguments = self._call("get_init_inputs", shape) if self.spec.kind == "file" else []
+        if not isinstance(arguments, list | tuple):
+            refuse(
+                self.spec.target,
+                f"get_init_inputs() returns {type(arguments).__name__}",
+                "Return the list of the constructor's arguments",
+            )
         torch.manual_seed(seed)
         try:
             model = constructor(*arguments)
         except Exception as error:
-            _unusable(self.spec.target, f"{constructor.__name__}() fails: {_one_line(error)}")
+            refuse(self.spec.target, f"{constructor.__name__}() fails: {one_line(error)}")
         if not isinstance(model, torch.nn.Module):
-            _unusable(self.spec.target, f"{constructor.__name__} is not an nn.Module")
+            refuse(self.spec.target, f"{constructor.__name__} is not an nn.Module")
         return model
 
     def make_inputs(self, shape: Shape, *, seed: int) -> list[Any]:
-        """The arguments of forward: tensors and Python scalars."""
+        """The arguments of forward: tensors and Python scalars.
+
+        Raises:
+            TaskUnusable: `get_inputs` fails or returns anything else.
+        """
         torch.manual_seed(seed)
         if self.spec.kind == "module":
             return [_draw_like(shape_, dtype) for shape_, dtype in self.spec.inputs]
         inputs = self._call("get_inputs", shape)
         if not isinstance(inputs, list | tuple) or not all(_is_input(value) for value in inputs):
-            _unusable(self.spec.target, "get_inputs() returns no list of tensors and numbers")
+            refuse(
+                self.spec.target,
+                "get_inputs() returns no list of tensors and numbers",
+                "Return the list of forward's arguments",
+            )
         return list(inputs)
 
     def sample_shape(self, rng: np.random.Generator) -> dict[str, int]:
-        """A shape inside the domain: odd and prime sizes, bounds, about the default's volume."""
-        volume = int(np.prod(list(self.default_shape.values()), dtype=np.int64))
-        sizes = dict(self.default_shape)
-        for name in rng.permutation(list(self.domain)):
-            low, high = self.domain[name]
-            others = int(np.prod([s for n, s in sizes.items() if n != name], dtype=np.int64))
-            ceiling = max(low, min(high, volume // max(others, 1)))
-            sizes[name] = _odd_size(rng, low, ceiling)
-        return sizes
+        """A shape inside the domain, unlike the default but about as dear."""
+        return sample_shape(self.domain, self.default_shape, rng, cost=self._elements)
 
     def boundary_shapes(self) -> list[dict[str, int]]:
         """The default with one size at a time at its lower bound, and all of them there."""
-        lows = {name: low for name, (low, _) in self.domain.items()}
-        each = [{**self.default_shape, name: low} for name, low in lows.items()]
-        return [*each, lows] if lows else []
+        return boundary_shapes(self.domain, self.default_shape)
+
+    def _elements(self, shape: Shape) -> float:
+        """Elements that all operators of a call write together, found without any memory."""
+        from kernelwright.core.errors import KernelwrightError  # no worker comes here
+
+        try:
+            with torch.device("meta"), torch.no_grad(), _CountElements() as counted:
+                self.build(shape, seed=0)(*self.make_inputs(shape, seed=0))
+        except (RuntimeError, TypeError, ValueError, KernelwrightError):
+            return float(np.prod(list(shape.values()), dtype=np.float64))  # needs real values
+        return counted.elements
+
+    def _domain(self) -> dict[str, tuple[int, int]]:
+        domain = getattr(self._module, "DOMAIN", {}) if self.spec.kind == "file" else {}
+        try:
+            return {str(name): (int(low), int(high)) for name, (low, high) in domain.items()}
+        except (AttributeError, TypeError, ValueError):
+            refuse(
+                self.spec.target,
+                "DOMAIN is no dict of (low, high) pairs",
+                'Write it like DOMAIN = {"rows": (1, 8192)}',
+            )
 
     def _defaults(self) -> dict[str, int]:
-        sizes: dict[str, int] = {}
-        for name in ("get_inputs", "get_init_inputs"):
-            function = getattr(self._module, name, None)
-            for parameter in inspect.signature(function).parameters.values() if function else ():
+        found: dict[str, Any] = {}
+        for name in ("get_inputs", "get_init_inputs") if self.domain else ():
+            for parameter in inspect.signature(getattr(self._module, name)).parameters.values():
                 if parameter.name in self.domain:
-                    sizes[parameter.name] = parameter.default
-        return sizes
+                    found.setdefault(parameter.name, parameter.default)
+        for name, (low, high) in self.domain.items():
+            default = found.get(name)
+            if not isinstance(default, int) or not low <= default <= high:
+                refuse(
+                    self.spec.target,
+                    f"DOMAIN names {name!r} but no default in {low} to {high} is given for it",
+                    f"Make {name} a parameter of get_inputs with the timed size as default",
+                )
+        return {name: found[name] for name in self.domain}
 
     def _call(self, name: str, shape: Shape) -> Any:
         function = getattr(self._module, name)
@@ -113,7 +131,7 @@ class Reference:
         try:
             return function(**{key: size for key, size in shape.items() if key in accepted})
         except Exception as error:
-            _unusable(self.spec.target, f"{name}() fails: {_one_line(error)}")
+            refuse(self.spec.target, f"{name}() fails: {one_line(error)}")
 
 
 def load_reference(spec: ReferenceSpec) -> Reference:
@@ -122,55 +140,22 @@ def load_reference(spec: ReferenceSpec) -> Reference:
     Raises:
         TaskUnusable: it does not import, needs a missing package, or lacks what it must define.
     """
-    module = _import(spec.target)
+    module = import_target(spec.target)
     needed = ["get_inputs", "get_init_inputs"] if spec.kind == "file" else []
     for name in [spec.class_name, *needed]:
-        if not hasattr(module, name):
-            _unusable(spec.target, f"it does not define {name}", _FORMAT)
+        if not callable(getattr(module, name, None)):
+            advice = _FORMAT if spec.kind == "file" else f"It defines {_classes(module)}"
+            refuse(spec.target, f"it does not define {name}", advice)
     return Reference(spec, module)
 
 
-_FORMAT = "A task file defines Model, get_inputs() and get_init_inputs()"
-
-
-def _import(target: str) -> ModuleType:
-    try:
-        if not target.endswith(".py"):
-            return importlib.import_module(target)
-        path = Path(target)
-        name = "kernelwright_task_" + hashlib.sha256(target.encode()).hexdigest()[:12]
-        spec = importlib.util.spec_from_file_location(name, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        if str(path.parent) not in sys.path:
-            sys.path.append(str(path.parent))  # a task file may import its neighbours
-        spec.loader.exec_module(module)
-        return module
-    except ModuleNotFoundError as error:
-        package = (error.name or "?").partition(".")[0]
-        _unusable(target, f"it needs the package {package!r}", f"pip install {package}")
-    except (Exception, SystemExit) as error:
-        _unusable(target, f"it does not import: {_where(error, target)}{_one_line(error)}")
-
-
-def _where(error: BaseException, target: str) -> str:
-    if isinstance(error, SyntaxError):
-        return ""  # its text names the line
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == target]
-    return f"line {frames[-1].lineno}: " if frames else ""
-
-
-def _one_line(error: BaseException) -> str:
-    text = " ".join(str(error).split())
-    return f"{type(error).__name__}: {text}"[:300]
-
-
-def _unusable(where: str, what: str, advice: str = "Mend it and try again") -> NoReturn:
-    from kernelwright.core.errors import TaskUnusable
-
-    raise TaskUnusable(where, what, advice + ".") from None
+def _classes(module: ModuleType) -> str:
+    names = [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, type) and issubclass(value, torch.nn.Module)
+    ]
+    return ", ".join(names[:5]) or "no nn.Module"
 
 
 def _is_input(value: Any) -> bool:
@@ -186,15 +171,14 @@ def _draw_like(shape: tuple[int, ...], dtype: str) -> torch.Tensor:
     return torch.randint(0, 8, shape, dtype=kind)
 
 
-def _odd_size(rng: np.random.Generator, low: int, high: int) -> int:
-    """Small, prime, just off a power of two, or anything between; each kind a quarter."""
-    match int(rng.integers(4)):
-        case 0:
-            wanted = low + int(rng.integers(0, 4))
-        case 1:
-            wanted = int(rng.choice(_PRIMES))
-        case 2:
-            wanted = 2 ** int(rng.integers(0, 13)) + int(rng.choice([-1, 1]))
-        case _:
-            wanted = int(rng.integers(low, high + 1))
-    return min(max(wanted, low), high)
+class _CountElements(TorchDispatchMode):
+    elements = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        self.elements += sum(
+            leaf.numel() for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)
+        )
+        return result
