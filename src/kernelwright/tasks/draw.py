@@ -8,13 +8,14 @@ what memoising cheats recognise. Philox: Salmon et al., "Parallel random numbers
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
 from kernelwright.tasks.reference import Reference, Shape
-from kernelwright.tasks.slots import Signature, module_tensors
+from kernelwright.tasks.slots import Signature
+from kernelwright.tasks.tensors import module_tensors
 
 Generator = np.random.Generator
 Family = Callable[[Generator, tuple[int, ...], "Spread"], np.ndarray]
@@ -26,54 +27,58 @@ class Spread:
 
     mean: float
     std: float
+    shift: float = 0.0
+    """One per draw, common to all inputs, so that their differences stay ordinary."""
 
 
-def _normal(rng: Generator, shape: tuple[int, ...]) -> np.ndarray:
-    return rng.standard_normal(shape, dtype=np.float32)
+def _normal(rng: Generator, shape: tuple[int, ...], std: float) -> np.ndarray:
+    values = rng.standard_normal(shape, dtype=np.float32)
+    return np.multiply(values, np.float32(std), out=np.asarray(values))
 
 
 def _zero_mean(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
-    return _normal(rng, shape) * np.float32(spread.std)
+    return _normal(rng, shape, spread.std)
 
 
 def _scaled_up(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
-    return _normal(rng, shape) * np.float32(30 * spread.std)
+    return _normal(rng, shape, 30 * spread.std)
 
 
 def _scaled_down(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
-    return _normal(rng, shape) * np.float32(1e-3 * spread.std)
+    return _normal(rng, shape, 1e-3 * spread.std)
 
 
 def _shifted(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
-    """One shift common to all elements: E[x^2] - E[x]^2 cancels here, Welford does not."""
-    shift = spread.std * rng.choice([-1, 1]) * rng.uniform(10, 100)
-    return _zero_mean(rng, shape, spread) + np.float32(shift)
+    """Far from zero: E[x^2] - E[x]^2 cancels here, Welford's sums do not."""
+    values = _normal(rng, shape, spread.std)
+    return np.add(values, np.float32(spread.shift), out=values)
 
 
 def _impulse(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
     """Mostly small, a few large at random places: what a subsample misses."""
-    values = _normal(rng, shape) * np.float32(0.01 * spread.std)
+    values = _normal(rng, shape, 0.01 * spread.std)
     flat = values.reshape(-1)
     count = max(1, flat.size // 509)
-    places = rng.integers(0, max(flat.size, 1), count)
     if flat.size:
-        flat[places] = _normal(rng, (count,)) * np.float32(8 * spread.std)
+        places = rng.integers(0, flat.size, count)
+        flat[places] = _normal(rng, (count,), 8 * spread.std)
     return values
 
 
 def _heavy_tail(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
     """Normal over the square root of a uniform: the second moment of its tail diverges."""
-    tail = rng.random(shape, dtype=np.float32)
+    tail = np.asarray(rng.random(shape, dtype=np.float32))
     np.maximum(tail, np.float32(1e-4), out=tail)
-    return _zero_mean(rng, shape, spread) / np.sqrt(tail)
+    np.sqrt(tail, out=tail)
+    return np.divide(_normal(rng, shape, spread.std), tail, out=tail)
 
 
 def _cancellation(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
     """Large neighbours of opposite sign along the last axis, with a small remainder."""
-    values = _zero_mean(rng, shape, spread)
+    values = _normal(rng, shape, spread.std)
     if shape and shape[-1] > 1:
         pairs = shape[-1] // 2
-        large = _normal(rng, (*shape[:-1], pairs)) * np.float32(30 * spread.std)
+        large = _normal(rng, (*shape[:-1], pairs), 30 * spread.std)
         values[..., 0 : 2 * pairs : 2] += large
         values[..., 1 : 2 * pairs : 2] -= large
     return values
@@ -81,12 +86,18 @@ def _cancellation(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.
 
 def _ties(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
     """Five distinct values: every row has exact ties."""
-    return rng.integers(-2, 3, shape).astype(np.float32) * np.float32(0.5)
+    values = _integers(rng, shape, 2)
+    return np.multiply(values, np.float32(0.5), out=values)
 
 
 def _small_integers(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
     """Products and short sums are exact in any order."""
-    return rng.integers(-3, 4, shape).astype(np.float32)
+    return _integers(rng, shape, 3)
+
+
+def _integers(rng: Generator, shape: tuple[int, ...], largest: int) -> np.ndarray:
+    values = rng.integers(-largest, largest, shape, dtype=np.int8, endpoint=True)
+    return np.asarray(values).astype(np.float32)
 
 
 FAMILIES: dict[str, Family | None] = {
@@ -104,18 +115,30 @@ FAMILIES: dict[str, Family | None] = {
 """By name; `nominal` is the Task's own `get_inputs`. Applicable where the fp64 output is finite."""
 
 
+_STREAMS = {name: at for at, name in enumerate(FAMILIES)}
+_WEIGHTS_STREAM = len(FAMILIES)
+
+
 class Drawer:
     """Draws values for all slots of one Task at one shape."""
 
     def __init__(
         self, reference: Reference, shape: Shape, signature: Signature, *, key: int
     ) -> None:
+        """Builds the module once, for its constants and the spread of its parameters.
+
+        Args:
+            reference: gives nominal inputs and initial parameters.
+            shape: named sizes.
+            signature: of the reference at this shape.
+            key: secret, below 2**128; equal keys give equal numbers.
+        """
         self._reference, self._shape, self._signature = reference, shape, signature
         self._key = key
         model = reference.build(shape, seed=0)
         self._own = [tensor.detach().clone() for _, _, tensor in module_tensors(model)]
         inputs = reference.make_inputs(shape, seed=0)
-        self._spreads = [_spread(v) for v in inputs if isinstance(v, torch.Tensor)]
+        self._spreads = [_input_spread(v) for v in inputs if isinstance(v, torch.Tensor)]
 
     def draw(self, family: str, *, counter: int, weights: int) -> list[torch.Tensor]:
         """One tensor per slot, with the slot's dtype and strides.
@@ -127,28 +150,31 @@ class Drawer:
         """
         inputs = self._inputs(family, counter)
         slots = self._signature.slots[len(inputs) :]
-        rng = self._generator(1, weights)
+        rng = self._generator(_WEIGHTS_STREAM, weights)
         return inputs + [
             own if slot.role == "constant" else _redraw(rng, slot.name, own, family)
             for slot, own in zip(slots, self._own, strict=True)
         ]
 
     def _inputs(self, family: str, counter: int) -> list[torch.Tensor]:
-        rng = self._generator(0, counter)
+        # Each family has a stream of its own, or one would be a scaled copy of another.
+        rng = self._generator(_STREAMS[family], counter)
         seed = int(rng.integers(2**63))
-        shape_of = FAMILIES[family]
+        widest = max((spread.std for spread in self._spreads), default=0.0)
+        shift = widest * float(rng.choice([-1, 1]) * rng.uniform(10, 100))
+        values_of = FAMILIES[family]
         nominal = None
         drawn = []
         for at, slot in enumerate(s for s in self._signature.slots if s.role == "input"):
             dtype = getattr(torch, slot.dtype)
-            if shape_of is None or not dtype.is_floating_point:
+            if values_of is None or not dtype.is_floating_point:
                 if nominal is None:
                     given = self._reference.make_inputs(self._shape, seed=seed)
                     nominal = [v for v in given if isinstance(v, torch.Tensor)]
-                drawn.append(nominal[at])
+                drawn.append(nominal[at].detach())
             else:
-                values = torch.from_numpy(shape_of(rng, slot.shape, self._spreads[at]))
-                drawn.append(_laid_out(values.to(dtype), slot.strides))
+                values = values_of(rng, slot.shape, replace(self._spreads[at], shift=shift))
+                drawn.append(_laid_out(torch.from_numpy(values).to(dtype), slot.strides))
         return drawn
 
     def _generator(self, stream: int, counter: int) -> Generator:
@@ -164,20 +190,25 @@ def _redraw(rng: Generator, name: str, own: torch.Tensor, family: str) -> torch.
     if name.endswith("running_var"):
         values = rng.random(shape, dtype=np.float32) + np.float32(0.5)
     elif family == "small_integers":
-        values = _small_integers(rng, shape, Spread(0.0, 1.0))
+        values = _integers(rng, shape, 3)
     else:
         spread = _spread(own)
-        std = spread.std if spread.std > 1e-7 * (1 + abs(spread.mean)) else 0.25
-        values = _normal(rng, shape) * np.float32(std) + np.float32(spread.mean)
+        constant = spread.std <= 1e-6 * abs(spread.mean)
+        values = _normal(rng, shape, 0.25 if constant else spread.std)
+        values = values + np.float32(spread.mean)
     return _laid_out(torch.from_numpy(np.asarray(values)).to(own.dtype), tuple(own.stride()))
+
+
+def _input_spread(tensor: torch.Tensor) -> Spread:
+    spread = _spread(tensor)
+    return spread if spread.std > 0 else Spread(spread.mean, 1.0)
 
 
 def _spread(tensor: torch.Tensor) -> Spread:
     if not tensor.is_floating_point() or tensor.numel() == 0:
-        return Spread(0.0, 1.0)
-    values = tensor.detach().double()
-    std = float(values.std(correction=0)) if tensor.numel() > 1 else 0.0
-    return Spread(float(values.mean()), std if std > 0 else 1.0 if tensor.numel() > 1 else 0.0)
+        return Spread(0.0, 0.0)
+    std, mean = torch.std_mean(tensor.detach().float(), correction=0)
+    return Spread(float(mean), float(std))
 
 
 def _laid_out(values: torch.Tensor, strides: tuple[int, ...]) -> torch.Tensor:
