@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 import warnings
 from enum import IntEnum
@@ -62,7 +63,9 @@ def ratio(interval: Interval) -> str:
 
 def milliseconds(wall_ns: float) -> str:
     """Three significant digits: `12.3 ms`, `0.0123 ms`."""
-    return f"{wall_ns / 1e6:#.3g} ms".replace(". ", " ")
+    wall_ms = wall_ns / 1e6
+    decimals = max(0, 2 - math.floor(math.log10(wall_ms))) if wall_ms > 0 else 0
+    return f"{wall_ms:.{decimals}f} ms"
 
 
 def summarise(verdict: Verdict) -> str:
