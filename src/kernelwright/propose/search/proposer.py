@@ -12,7 +12,7 @@ from kernelwright.propose.search.capture import CaptureFailed, capture
 from kernelwright.propose.search.ir import Builder, Graph
 from kernelwright.propose.search.program import to_candidate
 from kernelwright.propose.search.rules import RULES, rewrite
-from kernelwright.propose.search.templates.emit import RowChoice, emit
+from kernelwright.propose.search.templates.emit import RowChoice, emit, walks
 from kernelwright.propose.search.templates.middle import (
     NotAMiddleReduction,
     emit_middle,
@@ -20,15 +20,10 @@ from kernelwright.propose.search.templates.middle import (
 )
 from kernelwright.propose.search.templates.rowprogram import NotARowProgram, lower
 
-_ROW_CHOICES = (
-    RowChoice(stream=True, unroll=4),
-    RowChoice(stream=False, unroll=4),
-    RowChoice(stream=True, unroll=2),
-    RowChoice(stream=False, unroll=1),
-    RowChoice(stream=True, unroll=1),
-)
 _MIDDLE_BLOCKS = (8, 4, 16, 2)
 _ROUNDS = 3
+_CACHE_BYTES = 8 << 20
+"""Per-core caches and a fair share of the last level."""
 _PRIMES = (37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3, 2)
 
 
@@ -73,15 +68,30 @@ def _templates(graph: Graph, prefix: str) -> Iterator[Candidate]:
     except NotARowProgram:
         program = None
     if program is not None:
-        for choice in _ROW_CHOICES:
-            stores = "streamed stores" if choice.stream else "cached stores"
-            yield emit(program, choice, f"{prefix}row program, {choice.unroll}x16, {stores}")
+        for choice in _row_choices(walks(program), _bytes_moved(graph)):
+            yield emit(program, choice, f"{prefix}row program, {choice}")
     try:
         reduction = match_middle(graph)
     except NotAMiddleReduction:
         return
     for blocks in _MIDDLE_BLOCKS:
         yield emit_middle(reduction, blocks=blocks, idea=f"{prefix}columns {16 * blocks} at a time")
+
+
+def _row_choices(walks_over_row: int, bytes_moved: int) -> list[RowChoice]:
+    """Knobs, likely ones first: streaming pays once outputs would push inputs out of cache."""
+    first = bytes_moved > _CACHE_BYTES
+    again = walks_over_row > 1
+    return [
+        RowChoice(stream=stream, unroll=unroll, prefetch=prefetch)
+        for unroll, prefetch in ((4, again), (1, again), (2, False))
+        for stream in (first, not first)
+    ]
+
+
+def _bytes_moved(graph: Graph) -> int:
+    used = [node for node in graph.nodes() if node.op == "slot"]
+    return sum(math.prod(node.shape) * node.dtype.itemsize for node in (*used, *graph.outputs))
 
 
 def _halve(seen: dict[str, Candidate], history: Sequence[Verdict]) -> Iterator[Candidate]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from kernelwright.core.candidate import Candidate, SourceFile
-from kernelwright.propose.search.ir import Graph
+from kernelwright.propose.search.ir import Graph, Node
 
 _VMATH = Path(__file__).with_name("vmath.h").read_text()
 
@@ -29,22 +29,28 @@ class NotAMiddleReduction(Exception):
 
 def match_middle(graph: Graph) -> MiddleReduction:
     """Recognises the graph. Raises NotAMiddleReduction."""
-    node = graph.outputs[0]
-    if len(graph.outputs) != 1 or node.op == "slot" or not node.args:
+    what, node = _reduction(graph)
+    source = node.args[0] if node.args else None
+    if what not in _STEPS or not isinstance(source, Node) or source.op != "slot" or node.kwargs:
         raise NotAMiddleReduction
-    source = node.args[0]
-    if node.name not in _STEPS or getattr(source, "op", "") != "slot":
-        raise NotAMiddleReduction
-    if source.args[0] in graph.strided:
+    if source.dtype != torch.float32 or source.args[0] in graph.strided:
         raise NotAMiddleReduction
     dims = node.arg(1, "dim")
     dim = dims[0] if isinstance(dims, tuple) and len(dims) == 1 else dims
-    if not isinstance(dim, int) or source.dtype != torch.float32 or node.kwargs:
+    if not isinstance(dim, int) or dim % len(source.shape) == len(source.shape) - 1:
         raise NotAMiddleReduction
-    dim %= len(source.shape)
-    if dim == len(source.shape) - 1:
+    return MiddleReduction(what, source.args[0], dim % len(source.shape))
+
+
+def _reduction(graph: Graph) -> tuple[str, Node]:
+    """Name and node of the one output; `max.dim` gives a maximum and where it is."""
+    if len(graph.outputs) != 1:
         raise NotAMiddleReduction
-    return MiddleReduction(node.name, source.args[0], dim)
+    node = graph.outputs[0]
+    if node.op == "item" and node.args[0].op in ("aten.max.dim", "aten.min.dim"):
+        source, position = node.args
+        return ("arg" if position else "a") + source.name, source
+    return node.name, node
 
 
 # A NaN wins against any number and an earlier one against a later, as in ATen.

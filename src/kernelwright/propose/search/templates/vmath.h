@@ -1,7 +1,8 @@
 /* Sixteen floats at a time, in GCC's vector extensions: any width of hardware will do.
  *
- * Stated errors (against fp64, over the finite range): vexp 2 ulp, vlog 2 ulp, vtanh and vsigmoid
- * 4 ulp. NaN goes through; vexp overflows to Inf and underflows through the denormals to 0.
+ * Stated errors (against fp64, over the finite range, in ulp of the result): vexp, vlog, vlog1p 2;
+ * verf, vexpm1, vtanh, vsigmoid 4. NaN goes through; vexp overflows to Inf and underflows through
+ * the denormals to 0.
  * Polynomials: Cephes mathematical library (S. Moshier), expf and logf.
  */
 #ifndef KERNELWRIGHT_VMATH_H
@@ -16,7 +17,7 @@ enum { LANES = 16 };
 typedef float vf __attribute__((vector_size(64)));
 typedef float vfu __attribute__((vector_size(64), aligned(4)));
 typedef int32_t vi __attribute__((vector_size(64)));
-typedef int8_t vb __attribute__((vector_size(16), aligned(1)));
+typedef uint8_t vb __attribute__((vector_size(16), aligned(1)));
 typedef double vd __attribute__((vector_size(64)));
 typedef float vh __attribute__((vector_size(32)));
 
@@ -47,6 +48,11 @@ template <bool FULL, bool STREAM> static inline void store(float* p, vf v, int n
 #endif
   *(vfu*)p = v;
 }
+static inline void fence() { /* streamed stores are seen by others before the kernel returns */
+#if defined(__AVX512F__)
+  _mm_sfence();
+#endif
+}
 template <bool FULL> static inline vf only(vf v, int n, float rest) {
   return FULL ? v : (lanes() < n ? v : splat(rest));
 }
@@ -69,11 +75,10 @@ static inline vf vsqrt(vf a) {
 }
 static inline vf power_of_two(vi n) { return (vf)((n + 127) << 23); }
 
-static inline vf vexp(vf x) {
-  const vf top = splat(88.7228394f), bottom = splat(-104.0f);
-  vf y = x > top ? top : (x < bottom ? bottom : x);
+/* e^x = p * 2^n with p - 1 = `tail`, which keeps the digits that p loses near x = 0. */
+static inline vf exp_parts(vf y, vi* n) {
   vf whole = vround(y * 1.44269504088896341f);
-  vi n = __builtin_convertvector(y != y ? vf{} : whole, vi);
+  *n = __builtin_convertvector(y != y ? vf{} : whole, vi);
   vf r = y - whole * 0.693359375f + whole * 2.12194440e-4f;
   vf p = splat(1.9875691500e-4f);
   p = p * r + 1.3981999507e-3f;
@@ -81,10 +86,21 @@ static inline vf vexp(vf x) {
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.0f;
+  return p * r * r + r;
+}
+static inline vf vexp(vf x) {
+  const vf top = splat(88.7228394f), bottom = splat(-104.0f);
+  vf y = x > top ? top : (x < bottom ? bottom : x);
+  vi n;
+  vf p = exp_parts(y, &n) + 1.0f;
   vi half = n >> 1; /* two factors reach the denormals, one would not */
   vf e = p * power_of_two(half) * power_of_two(n - half);
   return x > top ? splat(__builtin_inff()) : e;
+}
+static inline vf vexpm1(vf x) {
+  vi n;
+  vf tail = exp_parts(x > 1.0f ? vf{} : (x < -1.0f ? vf{} : x), &n);
+  return n == 0 & (x <= 1.0f) & (x >= -1.0f) ? tail : vexp(x) - 1.0f;
 }
 static inline vf vlog(vf x) {
   vi denormal = x < 1.17549435e-38f;
@@ -116,6 +132,40 @@ static inline vf vtanh(vf x) {
   vf series = x * (1.0f + z * (-0.333333333f + z * (0.133333333f + z * -0.0539682540f)));
   vf wide = 1.0f - 2.0f / (vexp(a + a) + 1.0f);
   vf r = a < 0.15f ? series : (x < 0.0f ? -wide : wide);
+  return x != x ? x : r;
+}
+
+static inline vf vlog1p(vf x) { /* Kahan: the rounding of 1 + x divides out */
+  vf u = 1.0f + x;
+  vf r = vlog(u) * (x / (u - 1.0f));
+  return u == 1.0f ? x : (u == __builtin_inff() ? u : r);
+}
+static inline vf vtanh_softplus(vf x) { /* (e^2x + 2e^x) / (e^2x + 2e^x + 2): no cancellation */
+  vf e = vexp(vmin(x, splat(20.0f)));
+  vf n = e * (e + 2.0f);
+  return n / (n + 2.0f);
+}
+/* Two minimax fits of our own: erf(x)/x in x^2 up to 1, and -log(1 - erf(x)) in x up to 4. */
+static inline vf verf(vf x) {
+  vf a = vmin(vabs(x), splat(4.0f)), z = x * x;
+  vf s = splat(7.853857823647559e-05f);
+  s = s * z - 0.0008010193123482168f;
+  s = s * z + 0.005188327748328447f;
+  s = s * z - 0.026853812858462334f;
+  s = s * z + 0.1128358542919159f;
+  s = s * z - 0.3761262595653534f;
+  s = (s * z + 1.1283791065216064f) * x;
+  vf p = splat(-2.1207071654316678e-07f);
+  p = p * a + 2.4754019250394776e-05f;
+  p = p * a - 0.0004603564739227295f;
+  p = p * a + 0.004270631354302168f;
+  p = p * a - 0.02534891478717327f;
+  p = p * a + 0.10860658437013626f;
+  p = p * a + 0.6330657601356506f;
+  p = p * a + 1.12964928150177f;
+  p = p * a - 0.00020206443150527775f;
+  vf w = 1.0f - vexp(-p);
+  vf r = a < 1.0f ? s : (x < 0.0f ? -w : w);
   return x != x ? x : r;
 }
 
