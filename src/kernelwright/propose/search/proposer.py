@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from kernelwright.core.candidate import Candidate
-from kernelwright.core.verdict import Verdict
+from kernelwright.core.verdict import Rejected, Verdict
 from kernelwright.propose.protocol import Problem
 from kernelwright.propose.search.capture import CaptureFailed, capture
 from kernelwright.propose.search.ir import Builder, Graph
@@ -21,7 +21,6 @@ from kernelwright.propose.search.templates.middle import (
 from kernelwright.propose.search.templates.rowprogram import NotARowProgram, lower
 
 _MIDDLE_BLOCKS = (8, 4, 16, 2)
-_ROUNDS = 3
 _CACHE_BYTES = 8 << 20
 """Per-core caches and a fair share of the last level."""
 _PRIMES = (37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 31, 29, 23, 19, 17, 13, 11, 7, 5, 3, 2)
@@ -97,22 +96,21 @@ def _bytes_moved(graph: Graph) -> int:
 def _halve(seen: dict[str, Candidate], history: Sequence[Verdict]) -> Iterator[Candidate]:
     """Successive halving (Jamieson, Talwalkar, AISTATS 2016): measure again what leads."""
     keep = len(seen)
-    for _ in range(_ROUNDS):
+    while keep > 1:
         keep = math.ceil(keep / 2)
-        ranked = sorted(
-            (identity for identity in seen if _gain(identity, history) > 0.0),
-            key=lambda identity: -_gain(identity, history),
-        )
+        gains = {identity: _gain(identity, history) for identity in seen}
+        ranked = sorted((i for i in gains if gains[i] > 0.0), key=lambda i: -gains[i])
         for identity in ranked[:keep]:
             yield seen[identity]
-        if keep == 1:
-            return
 
 
 def _gain(identity: str, history: Sequence[Verdict]) -> float:
-    """Geometric mean of the speed-ups measured so far; 0 where it was never accepted."""
-    gains = [v.speedup.mid for v in history if v.candidate == identity and v.speedup is not None]
-    return math.exp(sum(map(math.log, gains)) / len(gains)) if gains else 0.0
+    """Geometric mean of the speed-ups measured so far; 0 where it was rejected or never timed."""
+    mine = [verdict for verdict in history if verdict.candidate == identity]
+    gains = [verdict.speedup.mid for verdict in mine if verdict.speedup is not None]
+    if not gains or any(isinstance(verdict.outcome, Rejected) for verdict in mine):
+        return 0.0
+    return math.exp(sum(map(math.log, gains)) / len(gains))
 
 
 def another_shape(
