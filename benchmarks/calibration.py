@@ -2,10 +2,11 @@
 
     python benchmarks/calibration.py [--runs 200] [--load] [--json] [--keep FILE]
 
-A/A: a kernel against itself, so "faster by more than 5 %" is false. Planted: the baseline does 1.03
-or 1.10 times the work, so the true ratio is known. Coverage is the share of 95 % intervals that hold
-it. `--load` repeats it beside busy processes. Every judgement is appended to FILE (JSON lines) at
-once, and those already there are not repeated: an interrupted study goes on where it stopped.
+A/A: a kernel against itself, so "faster by more than 5 %" is false. Planted: the baseline does
+1.03 or 1.10 times the work, so the true ratio is known. Coverage is the share of 95 % intervals
+that hold it. `--load` repeats it beside busy processes. Every judgement is appended to FILE (JSON
+lines) at once, and those already there are not repeated: an interrupted study goes on where it
+stopped.
 """
 
 from __future__ import annotations

@@ -75,7 +75,8 @@ def test_no_compiler_is_one_clear_line(tmp_path, monkeypatch):
 def test_a_compile_that_never_ends_is_cut(tmp_path, monkeypatch):
     slow = tmp_path / "slow"
     slow.mkdir()
-    (slow / "g++").write_text("#!/bin/sh\n[ \"$1\" = --version ] && echo slow 1 && exit\nsleep 60\n")
+    script = '#!/bin/sh\n[ "$1" = --version ] && echo slow 1 && exit\nsleep 60\n'
+    (slow / "g++").write_text(script)
     (slow / "g++").chmod(0o755)
     monkeypatch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
     monkeypatch.setattr("kernelwright.backends.cpp._TIMEOUT_S", 0.5)

@@ -138,8 +138,8 @@ def test_a_wrong_kernel_is_refused_with_a_reason(session, body, stage, says):
         (STATIC + HONEST + "if (calls++) memcpy(y, buffer, 4 * R * C);"
          "else memcpy(buffer, y, 4 * R * C);", "verify"),
         # remembers the parameters it saw first
-        ("static float* mine; if (!mine) { mine = (float*)malloc(4 * C); memcpy(mine, scale, 4 * C);"
-         "} scale = mine; " + HONEST, "verify"),
+        ("static float* mine; if (!mine) { mine = (float*)malloc(4 * C);"
+         "memcpy(mine, scale, 4 * C); } scale = mine; " + HONEST, "verify"),
         # knows the inputs by a few of their bytes
         ("static float key, *kept; if (kept && key == x[0]) { memcpy(y, kept, 4 * R * C); return; }"
          "key = x[0]; if (!kept) kept = (float*)malloc(4 * R * C);" + HONEST +
@@ -183,9 +183,9 @@ class ModelNew(nn.Module):
         ("raise RuntimeError('no idea')", "load", "no idea"),
         ("return (torch.softmax(x, dim=-1) * self.weight).as_subclass(nn.Parameter)", "load", ""),
         (
-            "out = torch.softmax(x, dim=-1) * self.weight\n"
-            "        if not kept: kept.append(torch.empty_like(out))\n"
-            "        return kept[0].copy_(out)",
+            """out = torch.softmax(x, dim=-1) * self.weight
+        if not kept: kept.append(torch.empty_like(out))
+        return kept[0].copy_(out)""",
             "audit",
             "still in use",
         ),

@@ -9,6 +9,7 @@ from pydantic import Field
 from kernelwright.core.record import Interval, Record
 
 Tier = Literal["T0", "T1", "T2", "T3"]
+OracleStrength = Literal["strong", "weak", "unknown"]
 Stage = Literal["build", "load", "verify", "audit", "measure"]
 
 WIN_THRESHOLD = 1.05
@@ -29,7 +30,7 @@ class Correctness(Record):
     """Largest error over its budget; at most 1."""
     error_over_reference: float
     """Largest RMS error over the reference's own on the same call; inf where that is 0."""
-    oracle: Literal["strong", "weak", "unknown"]
+    oracle: OracleStrength
     """`weak`: some output that ignores the work would have passed this Task's tolerance."""
 
 

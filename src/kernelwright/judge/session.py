@@ -21,8 +21,9 @@ from kernelwright.backends.toolchain import cpu_features
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CompilerMissing, TaskUnusable
 from kernelwright.core.task import Task
-from kernelwright.core.verdict import ArmTime, Provenance, Tier, Verdict
+from kernelwright.core.verdict import ArmTime, OracleStrength, Provenance, Tier, Verdict
 from kernelwright.judge.effort import Effort
+from kernelwright.judge.empty_call import measure_empty_call
 from kernelwright.judge.measure import Arm, Fault, compare_arms
 from kernelwright.judge.measure.roofline import Roofline
 from kernelwright.judge.pipeline import Pipeline
@@ -106,7 +107,7 @@ class Session:
         self.main.close()
         self.main = self._station(self.shape)
         self.main.settle()
-        self.no_op_p95_ns = self.main.measure_empty_call()
+        self.no_op_p95_ns = measure_empty_call(self.main, self.cache)
 
     def other_stations(self, count: int) -> Iterator[Station]:
         """Stations at secret shapes inside the Task's domain; the caller closes each."""
@@ -171,7 +172,7 @@ class Session:
 
     def _probe_oracle(self) -> None:
         report = self.main.probe_oracle(self.task.precision)
-        self.oracle_strength = "weak" if report.survivors else "strong"
+        self.oracle_strength: OracleStrength = "weak" if report.survivors else "strong"
         if report.survivors:
             self.notes.append("weak oracle: would accept " + ", ".join(report.survivors[:3]))
         if self.task.one_shape:
@@ -187,7 +188,7 @@ class Session:
                 self.task.name, f"the reference fails: {resolution.reason}", "Mend it first."
             )
         self.resolution: float = resolution.resolution
-        self.no_op_p95_ns: float = station.measure_empty_call()
+        self.no_op_p95_ns: float = measure_empty_call(station, self.cache)
         self.roofline: Roofline = station.roofline()
         self._tell("baseline: torch.compile")
         times = [ArmTime(name=EAGER, wall_ns=resolution.baseline_ns())]

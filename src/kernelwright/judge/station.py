@@ -8,15 +8,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
-from kernelwright.backends import Artefact, CppBackend, NativeArtefact, PythonArtefact
-from kernelwright.core.candidate import Candidate, SourceFile
-from kernelwright.core.errors import CompilerMissing
+from kernelwright.backends import Artefact, NativeArtefact, PythonArtefact
 from kernelwright.judge.measure import Arm, Bench, Draw, Fault, PairedTimes, Sample, compare_arms
 from kernelwright.judge.measure.bench import describe
 from kernelwright.judge.measure.roofline import Roofline, count_flops, measure_roofline
@@ -36,7 +33,6 @@ _ARM_OF = {
 _POOL_DRAWS = 13
 _RENEWED = 0.25
 _RESOLUTION_PAIRS = 41
-_NO_OP_CALLS = 30
 _PRIMED_BELOW_NS = 20_000_000
 _NO_OP_SOURCE = """#include "kernelwright.h"
 extern "C" void kernel(const kw_tensor*, int, const kw_tensor*, int) {}
@@ -81,7 +77,8 @@ class Station:
         self._pool: list[Draw] = []
         self._screening: dict[str, Draw] = {}
         self._evidence: dict[str, bool] = {}
-        self._native_charge_ns = 0
+        self.native_charge_ns = 0
+        """Added to native times; see `empty_call`."""
         self.bench = Bench(nursery, self.signature, limits, seed=int(self._rng.integers(2**63)))
         self.bench.load(self.fresh("nominal"))  # a decoy: arms warm up on it, no call is judged
 
@@ -185,7 +182,7 @@ class Station:
         if isinstance(worker, Failure):
             return worker
         native = isinstance(artefact, NativeArtefact)
-        return Arm(name, worker, trusted=trusted, charge_ns=self._native_charge_ns if native else 0)
+        return Arm(name, worker, trusted=trusted, charge_ns=self.native_charge_ns if native else 0)
 
     def baseline(self, name: str) -> Arm | BaselineFailed:
         """The warm worker of a baseline, started at its first use."""
@@ -238,39 +235,6 @@ class Station:
         few = [one for one, _ in zip(self.pooled(), range(4), strict=False)]
         return lambda index: few[index % len(few)]
 
-    def measure_empty_call(self) -> float:
-        """Times arms that compute nothing and sets what native ones are charged.
-
-        A native kernel runs without Python, so that its author finds nothing to patch; but its user
-        calls it from Python, as the baselines are. The difference between the two empty calls, at
-        this Task's sizes and with the caches as cold as they are in every call, is therefore added
-        to each native time. It can only lower a claim.
-
-        Returns:
-            95th percentile of the Python arm's empty call, ns.
-        """
-        outputs = [asdict(output) for output in self.signature.outputs]
-        python = PythonArtefact("kernelwright.backends.arms:no_op", {"outputs": outputs})
-        artefacts: dict[str, Artefact] = {"python": python}
-        native = _build_no_op(self._nursery.cache)
-        if native is not None:
-            artefacts["native"] = native
-        times: dict[str, list[int]] = {name: [] for name in artefacts}
-        arms = {name: self.spawn(name, built, trusted=True) for name, built in artefacts.items()}
-        one = next(self.pooled())
-        for _ in range(_NO_OP_CALLS):
-            for name, arm in arms.items():
-                run = self.bench.run_primed(arm, one, keep=False) if isinstance(arm, Arm) else None
-                if isinstance(run, Sample):
-                    times[name].append(run.wall_ns)
-        for arm in arms.values():
-            if isinstance(arm, Arm):
-                arm.close()
-        if times["python"] and times.get("native"):
-            difference = np.median(times["python"]) - np.median(times["native"])
-            self._native_charge_ns = max(0, int(difference))
-        return float(np.percentile(times["python"], 95)) if times["python"] else float("inf")
-
     def roofline(self) -> Roofline:
         """Bytes, flops and this machine's rates."""
         outputs = sum(layout.nbytes for layout in self.bench.outputs)
@@ -320,13 +284,3 @@ class Station:
 def _pool_bytes() -> int:
     """An eighth of the machine's memory for draws and their truths."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
-
-
-def _build_no_op(cache: Path) -> NativeArtefact | None:
-    """A native kernel that returns at once; None without a compiler, when none can be judged."""
-    source = SourceFile(name="kernel.cpp", text=_NO_OP_SOURCE)
-    try:
-        built = CppBackend().build(Candidate(kind="cpp", sources=(source,)), cache)
-    except CompilerMissing:
-        return None
-    return built if isinstance(built, NativeArtefact) else None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelwright.core.verdict import Against, Correctness, Rejected
+from kernelwright.core.verdict import Against, Correctness, OracleStrength, Rejected
 from kernelwright.judge.measure import Arm, Draw, Fault, PairedTimes, Sample, take_pair
 from kernelwright.judge.station import BaselineBroke, Station
 from kernelwright.judge.verify.compare import compare, measure_yardstick
@@ -28,7 +28,7 @@ class Checks:
     error_over_budget: float = 0.0
     error_over_reference: float = 0.0
 
-    def correctness(self, oracle: str) -> Correctness:
+    def correctness(self, oracle: OracleStrength) -> Correctness:
         """The record for the Verdict."""
         return Correctness(
             calls=self.calls,
@@ -94,7 +94,7 @@ class Trial:
         checked_any = False
         for index, one in zip(range(pairs), draws, strict=False):
             last = index == pairs - 1
-            keep = bool(self._rng.random() < check_share) or (last and not checked_any)
+            keep = self._rng.random() < check_share or (last and not checked_any)
             checked_any |= keep
             pair = take_pair(
                 self.station.bench,

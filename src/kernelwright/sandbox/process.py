@@ -13,9 +13,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
-
 from kernelwright.sandbox.limits import Limits
+from kernelwright.sandbox.orphans import (
+    adopt,
+    children_of,
+    disown,
+    kill_and_reap,
+    kill_orphans,
+    threads_of,
+)
 from kernelwright.sandbox.wire import (
     READY_SEQ,
     Reply,
@@ -27,7 +33,6 @@ from kernelwright.sandbox.wire import (
 
 FailureKind = Literal["crashed", "hung", "raised", "load_failed", "out_of_memory", "garbled"]
 _libc = ctypes.CDLL(None, use_errno=True)
-_known_children: set[int] = set()
 
 
 class _IoVec(ctypes.Structure):
@@ -62,7 +67,7 @@ class Worker:
     """A stopped process that runs only inside `call`. Close it, or use it as a context manager."""
 
     def __init__(self, pid: int, wake_fd: int, reply_fd: int, *, log: Path, limits: Limits) -> None:
-        _known_children.add(pid)
+        adopt(pid)
         self.pid = pid
         self.log = log
         self._wake_fd, self._reply_fd = wake_fd, reply_fd
@@ -169,7 +174,7 @@ class Worker:
 
     def children(self) -> list[int]:
         """Processes the worker has started and that still are its children."""
-        return [pid for task in _tasks(self.pid) for pid in _children_of(task)]
+        return [pid for task in threads_of(self.pid) for pid in children_of(task)]
 
     def log_tail(self, limit: int = 400) -> str:
         """The last lines of what it printed, for a person to read."""
@@ -190,9 +195,9 @@ class Worker:
             os.close(fd)
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
-        _kill_and_reap(self.pid)
+        kill_and_reap(self.pid)
         os.close(self._pidfd)
-        _known_children.discard(self.pid)
+        disown(self.pid)
         return max(started, kill_orphans())
 
     def __enter__(self) -> Worker:
@@ -245,57 +250,6 @@ class Worker:
         return Failure(kind, text)
 
 
-def adopt(pid: int) -> None:
-    """Registers a child of ours that is no worker (the zygote), so that no sweep ends it."""
-    _known_children.add(pid)
-
-
-def disown(pid: int) -> None:
-    """Forgets a child that has ended."""
-    _known_children.discard(pid)
-
-
-def kill_orphans() -> int:
-    """Ends descendants of workers that outlived them. Returns how many there were.
-
-    The judge is their subreaper, so they are its children; and since every worker is in a session
-    of its own, none of them can be in the judge's session, where the user's own children are.
-    """
-    ended, session = 0, os.getsid(0)
-    for pid in [pid for task in _tasks(os.getpid()) for pid in _children_of(task)]:
-        if pid in _known_children:
-            continue
-        try:
-            if os.getsid(pid) != session:
-                _kill_and_reap(pid)
-                ended += 1
-        except ProcessLookupError:
-            continue
-    return ended
-
-
-def _kill_and_reap(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    except (ProcessLookupError, ChildProcessError):
-        pass
-
-
-def _tasks(pid: int) -> list[Path]:
-    try:
-        return list(Path(f"/proc/{pid}/task").iterdir())
-    except OSError:
-        return []
-
-
-def _children_of(task: Path) -> list[int]:
-    try:
-        return [int(pid) for pid in (task / "children").read_text().split()]
-    except OSError:
-        return []
-
-
 def _how_it_ended(pid: int) -> str:
     try:
         state = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
@@ -306,8 +260,3 @@ def _how_it_ended(pid: int) -> str:
     if state.si_code == os.CLD_EXITED:
         return f"it exited with status {state.si_status}"
     return f"it was ended by {signal.Signals(state.si_status).name}"
-
-
-def empty_bytes(nbytes: int) -> Any:
-    """An uninitialised uint8 array for `read_memory`."""
-    return np.empty(nbytes, dtype=np.uint8)

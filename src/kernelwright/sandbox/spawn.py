@@ -17,7 +17,8 @@ from typing import Any
 from kernelwright.core.errors import CompilerMissing
 from kernelwright.sandbox.arena import Arena
 from kernelwright.sandbox.limits import Limits, worker_environment
-from kernelwright.sandbox.process import Failure, Worker, adopt, disown
+from kernelwright.sandbox.orphans import adopt, disown
+from kernelwright.sandbox.process import Failure, Worker
 from kernelwright.sandbox.wire import Reply, TensorLayout, pack_setup
 from kernelwright.sandbox.zygote import Zygote, become_reaper
 

@@ -104,13 +104,13 @@ def _serve(
                     or output.shape != shape
                     or output.stride() != strides
                 ):
-                    raise _Unusual
+                    raise _Unusual(outputs)
                 pack_address(template, at, output.data_ptr())
             held[seq] = outputs
             write(reply_fd, template)
-        except _Unusual:
-            held[seq] = outputs
-            _write(reply_fd, _describe_outputs(seq, outputs, specs))
+        except _Unusual as unusual:
+            held[seq] = unusual.outputs
+            _write(reply_fd, _describe_outputs(seq, unusual.outputs, specs))
         except Exception as error:
             _report_failure()
             status = OUT_OF_MEMORY if _is_out_of_memory(error) else CALL_FAILED
@@ -119,6 +119,10 @@ def _serve(
 
 class _Unusual(Exception):
     """An output is not laid out as the reference's; it is described in full for the judge."""
+
+    def __init__(self, outputs: list[Any]) -> None:
+        super().__init__()
+        self.outputs = outputs
 
 
 def _describe_outputs(seq: int, outputs: list[Any], specs: tuple[TensorLayout, ...]) -> bytes:
