@@ -6,9 +6,9 @@ uses of parameters is recomputed in each call, since parameters are inputs of th
 
 from kernelwright.propose.search.rules.attention import ATTENTION
 from kernelwright.propose.search.rules.ranges import RANGES
-from kernelwright.propose.search.rules.reductions import REDUCTIONS
+from kernelwright.propose.search.rules.reductions import REDUCTIONS, total_of
 from kernelwright.propose.search.rules.rule import Rule, rewrite
 
 RULES: list[Rule] = [*REDUCTIONS, *RANGES, *ATTENTION]
 
-__all__ = ["RULES", "Rule", "rewrite"]
+__all__ = ["RULES", "Rule", "rewrite", "total_of"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import torch
+
 from kernelwright.propose.search.facts import finite_scalar, range_of
 from kernelwright.propose.search.ir import Builder, Graph, Node, Size, value_of
 from kernelwright.propose.search.rules.rule import Rule
@@ -20,18 +22,34 @@ def reduce_linear(node: Node, builder: Builder, graph: Graph) -> Node | None:
     product = _summed(node)
     if product is None or reduced_dims(node) != {len(product.shape) - 1} or node.kwargs:
         return None
-    total = _SUM if node.name == "sum" else _MEAN
     if product.name == "linear":
         x, weight, bias = product.args[0], product.args[1], product.arg(2, "bias")
-        columns = builder.call(total, weight, (0,), True)
-        added = None if bias is None else builder.call(total, bias, (0,), True)
+        columns = _wide_total(builder, node.op, weight, 0)
+        added = None if bias is None else _wide_total(builder, node.op, bias, 0)
         result = builder.call("aten.linear.default", x, columns, added)
     elif product.name in ("matmul", "mm") and len(product.args[1].shape) == 2:
         x, right = product.args
-        result = builder.call("aten.matmul.default", x, builder.call(total, right, (1,), True))
+        result = builder.call("aten.matmul.default", x, _wide_total(builder, node.op, right, 1))
     else:
         return None
     return result if node.arg(2, "keepdim", False) else builder.call("aten.squeeze.dim", result, -1)
+
+
+def _wide_total(builder: Builder, op: str, source: Node, dim: int) -> Node:
+    """A kept sum or mean, in float64: its rounding would be repeated in every product with it."""
+    if source.dtype != torch.float32:
+        return builder.call(op, source, (dim,), True)
+    total = builder.call(op, source, (dim,), True, dtype=torch.float64)
+    return builder.call("aten.type_as.default", total, source)
+
+
+def total_of(node: Node) -> Node:
+    """The sum or mean below a conversion back to its source's dtype, else the node itself."""
+    below = node.args[0] if node.op == "aten.type_as.default" else None
+    narrowed = (
+        isinstance(below, Node) and below.op in (_SUM, _MEAN) and below.args[0] is node.args[1]
+    )
+    return below if narrowed and isinstance(below, Node) else node
 
 
 def pull_out_factor(node: Node, builder: Builder, graph: Graph) -> Node | None:
@@ -110,7 +128,7 @@ def _size_may_vary(source: Node, dims: set[int]) -> bool:
     if source.name in _OF_ONE and source.arg(2, "keepdim", False):
         return not dims <= reduced_dims(source)
     if source.name in ("linear", "matmul"):
-        right = source.args[1]
+        right = total_of(source.args[1])
         kept = right.name in _OF_ONE and right.arg(2, "keepdim", False)
         return not (kept and dims == {len(source.shape) - 1})
     if source.op in (*_SCALINGS, *_SHIFTS) and not isinstance(source.args[1], Node | Size):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import torch
 
 from kernelwright.propose.search.ir import Arg, Graph, Node, Size, value_of
+from kernelwright.propose.search.rules import total_of
 from kernelwright.propose.search.templates.pointwise import pointwise
 
 
@@ -194,7 +195,7 @@ class _Lowering:
 
     def _product(self, node: Node) -> Expr:
         """A row times the sums s of a matrix slot over its rows or columns: a number per row."""
-        x, sums = node.args[:2]
+        x, sums = node.args[0], total_of(node.args[1])
         axis, dim = ("rows", 0) if node.name == "linear" else ("columns", 1)
         matrix = sums.args[0] if sums.op in ("aten.sum.dim_IntList", "aten.mean.dim") else sums
         if x.shape != self._shape or self._tail != 1 or matrix.op != "slot":
@@ -210,6 +211,7 @@ class _Lowering:
 
     def _total(self, bias: Node) -> Expr:
         """The sum or mean of a vector slot, a number of the whole computation."""
+        bias = total_of(bias)
         vector = bias.args[0]
         if bias.name not in ("sum", "mean") or vector.op != "slot" or len(vector.shape) != 1:
             raise NotARowProgram(f"{bias.op} as a bias")
