@@ -75,7 +75,7 @@ MISBEHAVING = {
         kind="python",
         sources=(SourceFile(name="model_new.py", text=WRONG_SHAPE),),
         idea="wrong shape",
-    ): ("", "shape"),
+    ): ("verify", "expected float32[256, 1024]"),
 }
 
 
