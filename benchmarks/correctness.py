@@ -129,7 +129,7 @@ def by_hand(name: str) -> Iterator[Candidate]:
 
 
 def mutants(kernels: list[Candidate], options: argparse.Namespace, tasks: int) -> list[Candidate]:
-    """Draws operator and place by the seed, until this task's share of distinct mutants is there."""
+    """Draws operator and place by the seed until this task has its share of distinct mutants."""
     rng = random.Random(options.seed)
     sources = [kernel for kernel in kernels if kernel.kind == "cpp"]
     found: dict[str, Candidate] = {}
