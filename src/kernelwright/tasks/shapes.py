@@ -26,11 +26,15 @@ def sample_shape(
     """
     volume = _volume(default)
     sizes = dict(default)
-    for name in rng.permutation(list(domain)):
+    names = [str(name) for name in rng.permutation(list(domain))]
+    for name in names:
         low, high = domain[name]
         others = _volume({key: size for key, size in sizes.items() if key != name})
         ceiling = max(low, min(high, volume // max(others, 1)))
-        sizes[name] = _odd_size(rng, low, ceiling)
+        if name == names[-1] and rng.integers(3) > 0:  # else most shapes would be tiny
+            sizes[name] = max(low, ceiling - int(rng.integers(0, 4)))
+        else:
+            sizes[name] = _odd_size(rng, low, ceiling)
     allowed = _COST_RATIO * cost(default)
     while cost(sizes) > allowed:
         name = max(sizes, key=lambda key: sizes[key] / max(domain[key][0], 1))
@@ -45,6 +49,21 @@ def boundary_shapes(domain: Domain, default: Shape) -> list[dict[str, int]]:
     lows = {name: low for name, (low, _) in domain.items()}
     each = [{**default, name: low} for name, low in lows.items()]
     return [*each, lows] if lows else []
+
+
+def edge_shapes(domain: Domain, default: Shape) -> list[dict[str, int]]:
+    """Every size one above a power of two, and every size one below.
+
+    Whatever width a kernel works in, one shape leaves it a remainder of one element and the other
+    a remainder of all but one. The sizes are about a quarter of the default's.
+    """
+
+    def near(name: str, offset: int) -> int:
+        low, high = domain[name]
+        power = 1 << max((default[name] // 4).bit_length() - 1, 4)
+        return min(max(power + offset, low), high)
+
+    return [{name: near(name, offset) for name in domain} for offset in (1, -1)] if domain else []
 
 
 def _odd_size(rng: np.random.Generator, low: int, high: int) -> int:
