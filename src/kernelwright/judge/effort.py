@@ -14,7 +14,8 @@ class Effort:
     families: int
     """Input families checked at the main shape; 0 means none, more than there are means all."""
     shapes: int
-    """Further shapes of the Task's domain, drawn in secret."""
+    """Further shapes of the Task's domain: just above and just below powers of two, a bound, and
+    the rest drawn in secret."""
     pairs: int
     """Timed pairs against each baseline."""
     check_share: float
@@ -28,6 +29,6 @@ class Effort:
 EFFORTS: dict[Tier, Effort] = {
     "T0": Effort(families=0, shapes=0, pairs=0, check_share=0.0, all_baselines=False),
     "T1": Effort(families=3, shapes=0, pairs=11, check_share=0.2, all_baselines=False),
-    "T2": Effort(families=99, shapes=3, pairs=41, check_share=0.3, all_baselines=True),
-    "T3": Effort(families=99, shapes=5, pairs=41, check_share=0.5, all_baselines=True, rounds=3),
+    "T2": Effort(families=99, shapes=4, pairs=41, check_share=0.3, all_baselines=True),
+    "T3": Effort(families=99, shapes=6, pairs=41, check_share=0.5, all_baselines=True, rounds=3),
 }

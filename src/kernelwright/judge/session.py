@@ -38,6 +38,7 @@ from kernelwright.sandbox import (
 )
 from kernelwright.tasks.catalog import reference_spec
 from kernelwright.tasks.reference import load_reference
+from kernelwright.tasks.shapes import edge_shapes
 
 _BASELINE_PAIRS = 15
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
@@ -115,13 +116,11 @@ class Session:
             return
         rng = np.random.Generator(np.random.Philox(key=self.secret()))
         bounds = self.reference.boundary_shapes()
-        for index in range(count):
-            at_bound = index == 0 and bounds
-            shape = (
-                bounds[int(rng.integers(len(bounds)))]
-                if at_bound
-                else self.reference.sample_shape(rng)
-            )
+        shapes = edge_shapes(self.reference.domain, self.reference.default_shape)
+        shapes.append(bounds[int(rng.integers(len(bounds)))])
+        while len(shapes) < count:
+            shapes.append(self.reference.sample_shape(rng))
+        for shape in shapes[:count]:
             yield self._station(shape)
 
     def secret(self) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -34,12 +36,30 @@ class Budgets:
     condition_max: float = 32.0
     condition_rms: float = 8.0
     output_ulps: float = 1.0
-    """The output's own rounding is always allowed, in units of u*|truth| times two (one ulp)."""
+    """The output's own rounding is always allowed: one ulp, which is 2*u*|truth| at most."""
 
 
 BUDGETS = Budgets()
 
 
+class Comparison(NamedTuple):
+    """What one comparison found."""
+
+    ok: bool
+    reason: str
+    error_over_budget: float
+    """At most 1 where ok: the largest of the two tests of the easier criterion."""
+    error_over_reference: float
+    """RMS error over the reference's own RMS error; inf where that is 0 and this is not."""
+
+
 def unit_roundoff(dtype: torch.dtype, precision: str) -> float:
     """U of the output's dtype, or of the precision class where that is looser."""
     return max(UNIT_ROUNDOFF[dtype], _CLASS_ROUNDOFF.get(precision, 0.0))
+
+
+def over(error: float, budget: float) -> float:
+    """Error as a multiple of its budget; infinite where nothing was allowed."""
+    if error == 0.0:
+        return 0.0
+    return error / budget if budget > 0.0 else math.inf
