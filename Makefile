@@ -43,8 +43,8 @@ test-all: $(READY)
 	$(PYTEST) -m serial $(TESTS) $(wildcard tests/gpu)
 
 demo: $(READY)
-	$(BIN)/kernelwright optimize softmax --budget $(BUDGET)
-	@echo "The result lies in $$(ls -dt runs/*-softmax-* | head -1)"
+	@$(BIN)/kernelwright optimize softmax --budget $(BUDGET); status=$$?; \
+	echo "the result lies in $$(ls -dt runs/*-softmax-* | head -1)"; exit $$status
 
 clean:
 	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache
