@@ -78,6 +78,7 @@ def test_a_compile_that_never_ends_is_cut(tmp_path, monkeypatch):
     script = '#!/bin/sh\n[ "$1" = --version ] && echo slow 1 && exit\nsleep 60\n'
     (slow / "g++").write_text(script)
     (slow / "g++").chmod(0o755)
+    monkeypatch.delenv("CXX", raising=False)
     monkeypatch.setenv("PATH", f"{slow}:{os.environ['PATH']}")
     monkeypatch.setattr("kernelwright.backends.cpp._TIMEOUT_S", 0.5)
     failure = CppBackend().build(cpp(GOOD), tmp_path)
