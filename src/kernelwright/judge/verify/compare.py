@@ -2,29 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 
-from kernelwright.judge.verify.budget import BUDGETS, unit_roundoff
+from kernelwright.judge.verify.budget import BUDGETS, Comparison, over, unit_roundoff
+from kernelwright.judge.verify.discrete import Derived, Origin, Scale, compare_discrete
 
+Sensitivity = Callable[[], list[Scale] | None]
 _CHUNK = 1 << 17
 """Elements per step: a megabyte of float64, so that the passes over it stay in a core's cache."""
-
-Sensitivity = Callable[[], list[torch.Tensor] | None]
-
-
-class Comparison(NamedTuple):
-    """What one comparison found."""
-
-    ok: bool
-    reason: str
-    error_over_budget: float
-    """At most 1 where ok: the largest of the two tests of the easier criterion."""
-    error_over_reference: float
-    """RMS error over the reference's own RMS error; inf where that is 0 and this is not."""
 
 
 class Errors(NamedTuple):
@@ -54,26 +44,19 @@ def compare(
         yardstick: of truth and reference, where the caller has it already.
     """
     yardstick = yardstick or measure_yardstick(truth, reference)
+    scales = functools.cache(sensitivity)
     worst = Comparison(True, "", 0.0, 0.0)
-    scales: list[torch.Tensor] | None = None
     for at, (got, want, own) in enumerate(zip(outputs, truth, reference, strict=True)):
         name = f"output {at}" if len(outputs) > 1 else "the output"
-        if not got.is_floating_point():
-            found = _compare_discrete(name, got, want, own)
+        if got.is_floating_point():
+            errors = yardstick.own[at], yardstick.size[at]
+            found = _compare_floating(name, got, want, own, errors=errors, precision=precision)
+            scale = scales() if not found.ok and math.isfinite(found.error_over_budget) else None
+            if scale is not None:
+                found = _within_condition(found, got, want, scale[at], precision=precision)
         else:
-            found = _compare_floating(
-                name,
-                got,
-                want,
-                own,
-                theirs=yardstick.own[at],
-                size=yardstick.size[at],
-                precision=precision,
-            )
-            if not found.ok and math.isfinite(found.error_over_budget):
-                scales = scales or sensitivity()
-                if scales is not None:
-                    found = _within_condition(found, got, want, scales[at], precision=precision)
+            origin = functools.partial(_origin, scales, at)
+            found = compare_discrete(name, got, want, own, origin=origin, precision=precision)
         worst = Comparison(
             found.ok,
             found.reason,
@@ -83,6 +66,14 @@ def compare(
         if not found.ok:
             return worst
     return worst
+
+
+def _origin(scales: Sensitivity, at: int) -> Origin | None:
+    found = scales()
+    if found is None:
+        return None
+    origin = found[at]
+    return origin if not isinstance(origin, torch.Tensor) else Derived(list)
 
 
 class Yardstick(NamedTuple):
@@ -132,26 +123,34 @@ def _compare_floating(
     want: torch.Tensor,
     own: torch.Tensor,
     *,
-    theirs: Errors,
-    size: Errors,
+    errors: tuple[Errors, Errors],
     precision: str,
 ) -> Comparison:
-    mine = measure_errors(got, want)
+    mine, (theirs, size) = measure_errors(got, want), errors
     if not (math.isfinite(mine.rms) and math.isfinite(theirs.rms)):
-        refused = _compare_special(name, got, own)
+        refused = _compare_special(name, got, want, own)
         if refused is not None:
             return refused
-        mine, theirs = _finite_errors(got, want), _finite_errors(own, want)
-        size = _finite_errors(torch.zeros((), dtype=got.dtype).expand(got.shape), want)
+        finite = torch.isfinite(got)
+        got, want, own = got[finite], want[finite], own[finite]
+        mine, theirs = measure_errors(got, want), _finite_errors(own, want)
+        size = measure_errors(torch.zeros_like(got), want)
+        if not (math.isfinite(mine.rms) and math.isfinite(theirs.rms)):
+            reason = f"{name} is finite where the truth is not"
+            return Comparison(False, reason, math.inf, math.inf)
     if mine.largest == 0.0:
         return Comparison(True, "", 0.0, 0.0)
-    rounding = 2 * BUDGETS.output_ulps * unit_roundoff(got.dtype, precision)
-    rms_budget = BUDGETS.rms_ratio * theirs.rms + rounding * size.rms
-    # The largest error may sit on any element, so its rounding is that of the largest output; the
-    # RMS test, on the same scale, keeps that from hiding errors on many small ones.
-    max_budget = BUDGETS.max_ratio * theirs.largest + rounding * size.largest
-    used = max(_over(mine.rms, rms_budget), _over(mine.largest, max_budget))
-    ratio = _over(mine.rms, theirs.rms)
+    if theirs.largest == 0.0 and _is_exact(want, precision):
+        reason = f"{name} is off by {mine.largest:.3g} where the reference is exact"
+        return Comparison(False, reason, math.inf, math.inf)
+    ulp = 2 * BUDGETS.output_ulps * unit_roundoff(got.dtype, precision)
+    rms_budget = BUDGETS.rms_ratio * theirs.rms + ulp * size.rms
+    room = BUDGETS.max_ratio * theirs.largest
+    used = over(mine.largest, room)
+    if used > 1.0:
+        used = _largest_share(got, want, room=room, ulp=ulp)
+    used = max(used, over(mine.rms, rms_budget))
+    ratio = over(mine.rms, theirs.rms)
     if used <= 1.0:
         return Comparison(True, "", used, ratio)
     reason = (
@@ -161,66 +160,70 @@ def _compare_floating(
     return Comparison(False, reason, used, ratio)
 
 
+def _is_exact(want: torch.Tensor, precision: str) -> bool:
+    """Whether all of the truth is whole: then no order of adding small whole numbers rounds.
+
+    A class that rounds its operands is not asked for it, since the reference then does not either.
+    """
+    return precision in ("native", "strict") and bool((want == want.round()).all())
+
+
+def _largest_share(got: torch.Tensor, want: torch.Tensor, *, room: float, ulp: float) -> float:
+    """The largest error as a share of `room` and one unit in the last place of its own element."""
+    # Below the normal range the spacing of floating-point numbers no longer shrinks.
+    floor = room + torch.finfo(got.dtype).smallest_normal * torch.finfo(got.dtype).eps
+    mine, truth, largest = got.reshape(-1), want.reshape(-1), 0.0
+    for start in range(0, truth.numel(), _CHUNK):
+        part = truth[start : start + _CHUNK]
+        error = torch.sub(part, mine[start : start + _CHUNK]).abs_()
+        largest = max(largest, float(error.div_(part.abs().mul_(ulp).add_(floor)).max()))
+    return largest
+
+
 def _within_condition(
     found: Comparison,
     got: torch.Tensor,
     want: torch.Tensor,
-    scale: torch.Tensor,
+    scale: Scale,
     *,
     precision: str,
 ) -> Comparison:
     """The other way to be right: every error within k*u*S, and their RMS within a quarter of it."""
+    assert isinstance(scale, torch.Tensor)
     u = unit_roundoff(got.dtype, precision)
-    error = torch.sub(got.double(), want).abs_().nan_to_num_(0.0, 0.0, 0.0)
-    bound = scale * (BUDGETS.condition_max * u) + want.abs().nan_to_num(0.0, 0.0, 0.0) * (2 * u)
-    largest = float((error / bound.clamp_min(1e-300)).max())
-    rms_bound = BUDGETS.condition_rms * u * _size(scale).rms + 2 * u * _size(want).rms
-    rms = float(torch.linalg.vector_norm(error)) / math.sqrt(error.numel())
-    used = max(largest, _over(rms, rms_bound))
-    if used <= 1.0:
-        return Comparison(True, "", used, found.error_over_reference)
-    return found
+    ulp = 2 * BUDGETS.output_ulps * u
+    mine, truth, sizes = got.reshape(-1), want.reshape(-1), scale.reshape(-1)
+    largest, squares = 0.0, [0.0, 0.0, 0.0]
+    for start in range(0, truth.numel(), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        error = torch.sub(truth[part], mine[part]).abs_().nan_to_num_(0.0, 0.0, 0.0)
+        size = truth[part].abs().nan_to_num_(0.0, 0.0, 0.0)
+        for at, one in enumerate((error, sizes[part], size)):
+            squares[at] += float(torch.dot(one, one))
+        bound = size.mul_(ulp).add_(sizes[part], alpha=BUDGETS.condition_max * u)
+        largest = max(largest, float(error.div_(bound.clamp_min_(1e-300)).max()))
+        if largest > 1.0:
+            return found
+    error_rms, scale_rms, size_rms = (math.sqrt(s / truth.numel()) for s in squares)
+    used = max(largest, over(error_rms, BUDGETS.condition_rms * u * scale_rms + ulp * size_rms))
+    return Comparison(True, "", used, found.error_over_reference) if used <= 1.0 else found
 
 
-def _compare_special(name: str, got: torch.Tensor, own: torch.Tensor) -> Comparison | None:
-    """NaN and Inf must stand exactly where the reference has them."""
-    same_nan = torch.isnan(got) == torch.isnan(own)
-    infinite = torch.isinf(got) | torch.isinf(own)
-    wrong = int((~(same_nan & (~infinite | (got == own)))).sum())
+def _compare_special(
+    name: str, got: torch.Tensor, want: torch.Tensor, own: torch.Tensor
+) -> Comparison | None:
+    """NaN and Inf must stand exactly where the reference or the rounded truth has them.
+
+    Both, because the reference may overflow where a better kernel does not.
+    """
+    right = _stands_as(got, own) | _stands_as(got, want.to(got.dtype))
+    wrong = int((~right).sum())
     if wrong == 0:
         return None
     reason = f"{name} has NaN or Inf at {wrong} places where the reference has none, or the reverse"
     return Comparison(False, reason, math.inf, math.inf)
 
 
-def _compare_discrete(
-    name: str, got: torch.Tensor, want: torch.Tensor, own: torch.Tensor
-) -> Comparison:
-    """Indices and flags: equal to the oracle's or to eager's answer, or wrong.
-
-    Where those two agree the answer is stable. Where they differ, the compared values lie within
-    rounding of each other and either is right. Exact ties are the same numbers in fp32 and in fp64,
-    so there the two agree and the reference's tie rule is demanded.
-    """
-    right = (got == want) | (got == own)
-    wrong = int((~right).sum())
-    if wrong == 0:
-        return Comparison(True, "", 0.0, 0.0)
-    at = tuple(int(i) for i in (~right).nonzero()[0])
-    reason = f"{name} differs at {wrong} of {got.numel()} places, first at {list(at)}: "
-    reason += f"{got[at].item()} instead of {want[at].item()}"
-    return Comparison(False, reason, math.inf, math.inf)
-
-
-def _size(values: torch.Tensor) -> Errors:
-    finite = values.abs().nan_to_num_(0.0, 0.0, 0.0)
-    if finite.numel() == 0:
-        return Errors(0.0, 0.0)
-    rms = float(torch.linalg.vector_norm(finite)) / math.sqrt(finite.numel())
-    return Errors(rms, float(finite.max()))
-
-
-def _over(error: float, budget: float) -> float:
-    if error == 0.0:
-        return 0.0
-    return error / budget if budget > 0.0 else math.inf
+def _stands_as(got: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    finite = torch.isfinite(got) & torch.isfinite(other)
+    return finite | (torch.isnan(got) & torch.isnan(other)) | (got == other)
