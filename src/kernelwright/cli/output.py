@@ -81,8 +81,8 @@ def summarise(verdict: Verdict) -> str:
             mark = "win" if verdict.win else "right"
             return f"{mark}  {ratio(timing.interval)} vs {timing.baseline}"
         case Accepted(timing=Unresolved() as timing):
+            resolution = f"resolution {100 * timing.resolution:.1f} %"
             return (
-                f"right  {ratio(timing.interval)} vs {timing.baseline}, unresolved: this machine "
-                f"tells {100 * timing.resolution:.1f} % apart"
+                f"right  {ratio(timing.interval)} vs {timing.baseline}, unresolved ({resolution})"
             )
     raise AssertionError("every outcome is spelled out above")

@@ -80,14 +80,16 @@ class Progress:
         from rich.console import Group
         from rich.progress_bar import ProgressBar
         from rich.table import Table
+        from rich.text import Text
 
-        table = Table(title=self._task, caption=self._now, expand=True)
+        # Text, since rich would read brackets in a compiler's message as markup.
+        table = Table(title=Text(self._task), caption=Text(self._now), expand=True)
         table.add_column("#", justify="right")
         table.add_column("tier")
         table.add_column("idea", ratio=2)
         table.add_column("verdict", ratio=3, max_width=200, overflow="ellipsis")
         for row in self._rows[-_ROWS:]:
-            table.add_row(*row)
+            table.add_row(*map(Text, row))
         done = min(self._elapsed(), self._budget_s)
         bar = ProgressBar(total=self._budget_s, completed=done, width=_BAR_WIDTH)
-        return Group(table, bar, f"{self._elapsed():.0f} of {self._budget_s:.0f} s")
+        return Group(table, bar, Text(f"{self._elapsed():.0f} of {self._budget_s:.0f} s"))
