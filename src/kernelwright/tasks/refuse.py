@@ -7,10 +7,8 @@ from typing import NoReturn
 
 def refuse(where: str, what: str, advice: str = "Mend it and try again") -> NoReturn:
     """Raises TaskUnusable; `advice` is a sentence without its full stop."""
-    try:
-        from kernelwright.core.errors import TaskUnusable
-    except ModuleNotFoundError:  # a worker on a machine without pydantic: it reports only the text
-        raise RuntimeError(f"{where}: {what}. {advice}.") from None
+    from kernelwright.core.errors import TaskUnusable  # needs no pydantic, as workers have none
+
     raise TaskUnusable(where, what, advice + ".") from None
 
 
