@@ -83,7 +83,7 @@ def test_tasks_show_takes_a_class_and_its_inputs(task):
     [
         (["softmx"], "did you mean 'softmax'?"),
         (["nowhere.py"], "there is no such file"),
-        (["no.such.module:Model", "--input", "4"], "no module 'no.such.module'"),
+        (["no.such.module:Model", "--input", "4"], "no Python module 'no.such.module'"),
         (["kernelbench:1/23"], "--kernelbench DIR or $KERNELBENCH_ROOT"),
         (["softmax", "--budget", "soon"], "Write 90s, 5m, 1h"),
         (["softmax", "--proposer", "oracle"], "choose one of"),
