@@ -9,7 +9,13 @@ from typing import NamedTuple
 
 import torch
 
-from kernelwright.judge.verify.budget import BUDGETS, Comparison, over, unit_roundoff
+from kernelwright.judge.verify.budget import (
+    BUDGETS,
+    UNIT_ROUNDOFF,
+    Comparison,
+    over,
+    unit_roundoff,
+)
 from kernelwright.judge.verify.discrete import Derived, Origin, Scale, compare_discrete
 
 Sensitivity = Callable[[], list[Scale] | None]
@@ -87,11 +93,13 @@ class Yardstick(NamedTuple):
 
 def measure_yardstick(truth: list[torch.Tensor], reference: list[torch.Tensor]) -> Yardstick:
     """Computed once per set of inputs, used for every Candidate that is shown them."""
-    pairs = list(zip(truth, reference, strict=True))
-    return Yardstick(
-        tuple(measure_errors(own, want) for want, own in pairs),
-        tuple(measure_errors(torch.zeros(1, dtype=own.dtype), want) for want, own in pairs),
-    )
+    own, size = [], []
+    for want, theirs in zip(truth, reference, strict=True):
+        floating = theirs.is_floating_point()  # an index or flag has no error, it is right or wrong
+        zero = torch.zeros(1, dtype=theirs.dtype)
+        own.append(measure_errors(theirs, want) if floating else Errors(0.0, 0.0))
+        size.append(measure_errors(zero, want) if floating else Errors(0.0, 0.0))
+    return Yardstick(tuple(own), tuple(size))
 
 
 def measure_errors(got: torch.Tensor, truth: torch.Tensor) -> Errors:
@@ -143,7 +151,7 @@ def _compare_floating(
     if theirs.largest == 0.0 and _is_exact(want, precision):
         reason = f"{name} is off by {mine.largest:.3g} where the reference is exact"
         return Comparison(False, reason, math.inf, math.inf)
-    ulp = 2 * BUDGETS.output_ulps * unit_roundoff(got.dtype, precision)
+    ulp = 2 * BUDGETS.output_ulps * UNIT_ROUNDOFF[got.dtype]
     rms_budget = BUDGETS.rms_ratio * theirs.rms + ulp * size.rms
     room = BUDGETS.max_ratio * theirs.largest
     used = over(mine.largest, room)
@@ -191,7 +199,7 @@ def _within_condition(
     """The other way to be right: every error within k*u*S, and their RMS within a quarter of it."""
     assert isinstance(scale, torch.Tensor)
     u = unit_roundoff(got.dtype, precision)
-    ulp = 2 * BUDGETS.output_ulps * u
+    ulp = 2 * BUDGETS.output_ulps * UNIT_ROUNDOFF[got.dtype]
     mine, truth, sizes = got.reshape(-1), want.reshape(-1), scale.reshape(-1)
     largest, squares = 0.0, [0.0, 0.0, 0.0]
     for start in range(0, truth.numel(), _CHUNK):
