@@ -29,6 +29,6 @@ class Effort:
 EFFORTS: dict[Tier, Effort] = {
     "T0": Effort(families=0, shapes=0, pairs=0, check_share=0.0, all_baselines=False),
     "T1": Effort(families=3, shapes=0, pairs=11, check_share=0.2, all_baselines=False),
-    "T2": Effort(families=99, shapes=4, pairs=41, check_share=0.3, all_baselines=True),
+    "T2": Effort(families=99, shapes=4, pairs=41, check_share=0.15, all_baselines=True),
     "T3": Effort(families=99, shapes=6, pairs=41, check_share=0.5, all_baselines=True, rounds=3),
 }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -108,15 +109,27 @@ def measure_errors(got: torch.Tensor, truth: torch.Tensor) -> Errors:
     mine = got.reshape(-1).expand(want.shape)
     work = torch.empty(min(_CHUNK, want.numel()), dtype=torch.float64)
     squares, largest = 0.0, 0.0
-    for start in range(0, want.numel(), _CHUNK):
-        part = slice(start, start + _CHUNK)
-        error = work[: want[part].numel()]
-        torch.sub(want[part], mine[part], out=error)
-        squares += float(torch.dot(error, error))
-        largest = max(largest, float(torch.linalg.vector_norm(error, math.inf)))
+    with _one_thread():
+        for start in range(0, want.numel(), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            error = work[: want[part].numel()]
+            torch.sub(want[part], mine[part], out=error)
+            squares += float(torch.dot(error, error))
+            largest = max(largest, float(torch.linalg.vector_norm(error, math.inf)))
     if math.isnan(squares):
         largest = math.nan
     return Errors(math.sqrt(squares / max(want.numel(), 1)), largest)
+
+
+@contextmanager
+def _one_thread() -> Generator[None]:
+    """Steps this short gain nothing from more threads, and on busy cores wait at each barrier."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 def _finite_errors(got: torch.Tensor, truth: torch.Tensor) -> Errors:
