@@ -18,8 +18,9 @@ case $torch in
   *) requirement="torch$torch" ;; # a range, such as TORCH='>=2.11'
 esac
 
-rm -f .venv/ready-* .venv/choices.mk
 "$python" -m venv --clear .venv
+# First, so that a set-up that is interrupted goes on with the same choices.
+printf 'PYTHON ?= %s\nTORCH ?= %s\nPIP_OPTIONS ?= %s\n' "$python" "$torch" "$pip_options" > .venv/choices.mk
 # Another torch brings its own requirements, so its pin leaves and the other pins stay.
 grep -v '^torch==' constraints.txt > .venv/constraints.txt
 pip() { .venv/bin/python -m pip --disable-pip-version-check install --quiet "$@"; }
@@ -31,7 +32,6 @@ echo "setup: kernelwright and its tools"
 # shellcheck disable=SC2086
 pip $pip_options --constraint .venv/constraints.txt --editable '.[dev]'
 
-printf 'PYTHON ?= %s\nTORCH ?= %s\nPIP_OPTIONS ?= %s\n' "$python" "$torch" "$pip_options" > .venv/choices.mk
 command -v "${CXX:-g++}" >/dev/null ||
   echo "setup: no ${CXX:-g++} on PATH; kernelwright compiles with it. Try: apt-get install g++"
 .venv/bin/python -c 'import torch, platform; print("setup: ready, torch", torch.__version__, "on Python", platform.python_version())'
