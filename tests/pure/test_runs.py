@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 import os
 import tempfile
@@ -145,8 +144,10 @@ def test_nothing_is_overwritten(folder, tmp_path):
 
 def test_a_full_disk_is_said_and_earlier_lines_stay(folder):
     folder.append(records.timed(1.0, 1.1, 1.2))
-    code = _in_child(lambda: _fill_up(folder))
-    assert code == 0
+    child = multiprocessing.get_context("spawn").Process(target=_fill_up, args=(folder,))
+    child.start()
+    child.join()
+    assert child.exitcode == 0
     assert folder.verdicts() == [records.timed(1.0, 1.1, 1.2)]
     (folder.path / "verdicts.jsonl").rename(folder.path / "kept")
     (folder.path / "verdicts.jsonl").symlink_to("/dev/full")
@@ -167,17 +168,6 @@ def _fill_up(folder) -> None:
     with pytest.raises(RunFolderUnusable, match=r"cannot be written \(File too large\)"):
         folder.save_candidate(records.candidate("x" * 5000))
     assert not list((folder.path / "candidates").iterdir())
-
-
-def _in_child(action) -> int:
-    pid = os.fork()
-    if pid == 0:
-        code = 1
-        with contextlib.suppress(BaseException):
-            action()
-            code = 0
-        os._exit(code)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
 def test_a_read_only_folder_is_said(as_ordinary_user):
