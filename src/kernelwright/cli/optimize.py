@@ -18,8 +18,15 @@ from kernelwright.cli.result import as_object, as_text
 from kernelwright.core.errors import KernelwrightError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kernelwright.cli.result import Ground
     from kernelwright.core.run import Budget, RunRecord
     from kernelwright.core.task import Task
+    from kernelwright.core.verdict import Tier
+    from kernelwright.optimize import Answer
+    from kernelwright.propose import Proposer
+    from kernelwright.runs import RunFolder
 
 _STATUS = {
     "win": Exit.DONE,
@@ -57,37 +64,13 @@ def optimize(
         proposer: Who proposes candidates.
         runs: Where run folders go.
     """
-    started = _process_started()
-    from kernelwright.judge import open_session
-    from kernelwright.optimize import Answer
-    from kernelwright.optimize import optimize as run_loop
-    from kernelwright.propose import PROPOSERS
     from kernelwright.runs import create_run
     from kernelwright.tasks.catalog import find_task
 
-    limit = read_budget(budget)
-    if proposer not in PROPOSERS:
-        raise ProposerUnknown(proposer, sorted(PROPOSERS))
+    limit, make = read_budget(budget), _proposer(proposer)
     found = find_task(task, inputs=input, kernelbench=kernelbench)
     folder = create_run(runs, _record(found, proposer, limit))
-    answer, ground = Answer(outcome="interrupted"), None
-    try:
-        with (
-            Progress(found.name, limit.wall_s, started, as_json=json) as progress,
-            open_session(found, seed=seed, on_event=progress.event) as session,
-        ):
-            ground = progress.ready(session)
-            answer = run_loop(
-                session,
-                PROPOSERS[proposer](),
-                folder,
-                budget=limit,
-                started=started,
-                watch=progress.judged,
-                tier=tier,
-            )
-    except KeyboardInterrupt:
-        answer.outcome = "interrupted"
+    answer, ground = _search(folder, make(), tier=tier, seed=seed, as_json=json)
     if answer.outcome == "interrupted":
         complain(f"interrupted; what was judged so far is in {folder.path}")
     if json:
@@ -96,6 +79,44 @@ def optimize(
         options = _options(input, kernelbench)
         say(as_text(answer, folder, ground, task=shlex.join([task, *options])))
     return _STATUS[answer.outcome]
+
+
+def _proposer(name: str) -> Callable[[], Proposer]:
+    from kernelwright.propose import PROPOSERS
+
+    if name not in PROPOSERS:
+        raise ProposerUnknown(name, sorted(PROPOSERS))
+    return PROPOSERS[name]
+
+
+def _search(
+    folder: RunFolder, proposer: Proposer, *, tier: Tier, seed: int | None, as_json: bool
+) -> tuple[Answer, Ground | None]:
+    """Runs the loop under a live display; an interrupt at any moment is an Answer too."""
+    from kernelwright.judge import open_session
+    from kernelwright.optimize import Answer
+    from kernelwright.optimize import optimize as run_loop
+
+    task, budget, started = folder.record.task, folder.record.budget, _process_started()
+    answer, ground = Answer(outcome="interrupted"), None
+    try:
+        with (
+            Progress(task.name, budget.wall_s, started, as_json=as_json) as progress,
+            open_session(task, seed=seed, on_event=progress.event) as session,
+        ):
+            ground = progress.ready(session)
+            answer = run_loop(
+                session,
+                proposer,
+                folder,
+                budget=budget,
+                started=started,
+                watch=progress.judged,
+                tier=tier,
+            )
+    except KeyboardInterrupt:
+        answer.outcome = "interrupted"
+    return answer, ground
 
 
 def _process_started() -> float:
