@@ -10,7 +10,7 @@ import pytest
 import program
 
 IMPORT_BOUND_CPU_S = 1.0
-"""Measured 0.02 s; machines differ. Reading torch by accident costs 2 s and more."""
+"""Far above what it takes, since machines differ. Reading torch by accident costs 2 s and more."""
 
 
 def _cpu_s(code: str) -> float:

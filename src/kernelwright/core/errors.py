@@ -35,9 +35,7 @@ class CompilerMissing(KernelwrightError):
     """A tool that a backend calls is not on PATH."""
 
     def __init__(self, tool: str, package: str) -> None:
-        super().__init__(
-            f"{tool!r} is not on PATH. Install {package!r} or choose another --backend."
-        )
+        super().__init__(f"{tool!r} is not on PATH. Install {package!r}.")
 
 
 class MachineUnsupported(KernelwrightError):
