@@ -136,7 +136,7 @@ def spawn(session: Session, candidate: Candidate) -> Arm:
     assert not isinstance(artefact, BuildFailure), artefact.reason
     arm = session.main.spawn(candidate.kind, artefact, trusted=True)
     assert not isinstance(arm, Failure), arm.detail
-    session.main.bench.warm(arm, session.main.fresh("nominal"))
+    session.main.bench.warm(arm, session.main.decoy)
     return arm
 
 

@@ -17,7 +17,12 @@ class Effort:
     """Further shapes of the Task's domain: just above and just below powers of two, a bound, and
     the rest drawn in secret."""
     pairs: int
-    """Timed pairs against each baseline."""
+    """Timed pairs against each baseline; a baseline shown not to be the fastest gets fewer."""
+    most_pairs: int
+    """As many again, and again, up to this, while the interval is wider than `width`."""
+    width: float
+    """Half-width of the interval that is narrow enough, as a ratio minus 1. The rule looks at the
+    width and never at where the interval lies, so stopping cannot lean towards a claim."""
     check_share: float
     """Share of the timed calls that is compared in full, chosen in secret."""
     all_baselines: bool
@@ -27,8 +32,41 @@ class Effort:
 
 
 EFFORTS: dict[Tier, Effort] = {
-    "T0": Effort(families=0, shapes=0, pairs=0, check_share=0.0, all_baselines=False),
-    "T1": Effort(families=3, shapes=0, pairs=11, check_share=0.2, all_baselines=False),
-    "T2": Effort(families=99, shapes=4, pairs=41, check_share=0.15, all_baselines=True),
-    "T3": Effort(families=99, shapes=6, pairs=41, check_share=0.5, all_baselines=True, rounds=3),
+    "T0": Effort(
+        families=0,
+        shapes=0,
+        pairs=0,
+        most_pairs=0,
+        width=0.0,
+        check_share=0.0,
+        all_baselines=False,
+    ),
+    "T1": Effort(
+        families=3,
+        shapes=0,
+        pairs=11,
+        most_pairs=22,
+        width=0.04,
+        check_share=0.2,
+        all_baselines=False,
+    ),
+    "T2": Effort(
+        families=99,
+        shapes=4,
+        pairs=41,
+        most_pairs=123,
+        width=0.025,
+        check_share=0.15,
+        all_baselines=True,
+    ),
+    "T3": Effort(
+        families=99,
+        shapes=6,
+        pairs=41,
+        most_pairs=123,
+        width=0.025,
+        check_share=0.5,
+        all_baselines=True,
+        rounds=3,
+    ),
 }

@@ -46,7 +46,7 @@ def measure_empty_call(station: Station, cache: Path) -> float:
 def _interleave(station: Station, artefacts: dict[str, Artefact]) -> dict[str, list[int]]:
     times: dict[str, list[int]] = {name: [] for name in artefacts}
     arms = {name: station.spawn(name, built, trusted=True) for name, built in artefacts.items()}
-    one = next(station.pooled())
+    one = station.decoy
     for _ in range(_CALLS):
         for name, arm in arms.items():
             run = station.bench.run_primed(arm, one, keep=False) if isinstance(arm, Arm) else None

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import chain
 from typing import Any
 
@@ -28,7 +29,7 @@ from kernelwright.judge.effort import EFFORTS, Effort
 from kernelwright.judge.measure import Arm, Draw, PairedTimes
 from kernelwright.judge.measure.bench import describe
 from kernelwright.judge.station import BaselineBroke
-from kernelwright.judge.trial import Checks, Trial, as_against, slowest_gain
+from kernelwright.judge.trial import Checks, DrawSource, Trial, as_against, slowest_gain
 from kernelwright.sandbox import Failure, ZygoteDied
 from kernelwright.tasks.draw import FAMILIES
 
@@ -114,7 +115,8 @@ class Pipeline:
         if isinstance(arm, Failure):
             return Rejected(stage="load", reason=describe(arm))
         try:
-            return self._trial(station, arm, checks).check_families(FAMILIES, fresh=True)
+            every = (station.fresh(family) for family in FAMILIES)
+            return self._trial(station, arm, checks).check_families(every)
         finally:
             arm.close()
             station.close()
@@ -122,14 +124,10 @@ class Pipeline:
     def _at_main(self, arm: Arm, checks: Checks, effort: Effort) -> Outcome:
         session, station = self._session, self._session.main
         trial = self._trial(station, arm, checks)
-        families = [str(name) for name in self._rng.permutation(list(FAMILIES))]
-        families = families[: effort.families]
-        refused = trial.check_families(families, fresh=effort.all_baselines)
-        draws = self._draws(effort)
-        refused = refused or trial.warm()
+        refused = trial.check_families(self._families(effort)) or trial.warm()
         if refused is not None:
             return refused
-        measured = self._time(trial, draws, effort)
+        measured = self._time(trial, self._source(effort), effort)
         if isinstance(measured, Rejected):
             return measured
         fastest_ns = min(t.candidate_ns().low for t in measured)
@@ -141,19 +139,18 @@ class Pipeline:
         )
 
     def _time(
-        self, trial: Trial, draws: Iterator[Draw], effort: Effort
+        self, trial: Trial, source: DrawSource, effort: Effort
     ) -> list[PairedTimes] | Rejected:
         session, station = self._session, self._session.main
-        names = session.baseline_names if effort.all_baselines else (session.fastest,)
+        names = session.quickest_first if effort.all_baselines else (session.fastest,)
         done: list[PairedTimes] = []
         dear = session.dear_baselines if effort.all_baselines else ()
         for name in chain(names, dear):
             if name in dear and slowest_gain(done).interval.low <= 1.05:
                 break  # no win is claimed: the dear baseline can only lower it
             for baseline in station.baselines(name):
-                times = trial.time_against(
-                    baseline, draws, pairs=effort.pairs, check_share=effort.check_share
-                )
+                bar = slowest_gain(done).interval.mid if done else math.inf
+                times = trial.time_against(baseline, source, effort, bar=bar)
                 if isinstance(times, Rejected):
                     return times
                 done.append(times)
@@ -182,10 +179,20 @@ class Pipeline:
             return Unresolved(**facts)
         return Measured(p_faster=binding.p_faster(1.05), **facts)
 
-    def _draws(self, effort: Effort) -> Iterator[Draw]:
+    def _families(self, effort: Effort) -> Iterable[Draw]:
+        station = self._session.main
+        if not effort.all_baselines:
+            return station.pool.screens(effort.families)
+        names = self._rng.permutation(list(FAMILIES))[: effort.families]
+        return (station.fresh(str(name)) for name in names)
+
+    def _source(self, effort: Effort) -> DrawSource:
+        """A screening reuses draws; a rewarded or certified claim stands on new ones alone."""
+        station = self._session.main
         if effort.all_baselines:
-            return iter(lambda: self._session.main.fresh("nominal"), None)
-        return self._session.main.pooled()
+            return lambda _: station.fresh("nominal")
+        timed, checked = station.pool.timed(), station.pool.checked()
+        return lambda keep: next(checked if keep else timed)
 
     def _trial(self, station: Any, arm: Arm, checks: Checks) -> Trial:
         return Trial(station, arm, checks, precision=self._session.task.precision, rng=self._rng)

@@ -7,7 +7,7 @@ import hashlib
 import os
 import platform
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -102,6 +102,11 @@ class Session:
     def baselines(self) -> tuple[ArmTime, ...]:
         """Wall time of each baseline that runs, fastest first."""
         return self._times
+
+    @property
+    def quickest_first(self) -> tuple[str, ...]:
+        """`baseline_names` with the fastest known one in front."""
+        return tuple(sorted(self.baseline_names, key=lambda name: name != self.fastest))
 
     def renew(self) -> None:
         """Fresh baseline workers under a fresh key, for a Verdict that must not depend on one."""
@@ -215,7 +220,7 @@ def open_session(
     seed: int | None = None,
     on_event: Event | None = None,
     cache: Path | None = None,
-) -> Iterator[Session]:
+) -> Generator[Session]:
     """Prepares a Task for judging and ends every process when the block is left.
 
     Args:

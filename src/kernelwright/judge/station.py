@@ -5,9 +5,10 @@ Baseline workers live here, so that one Verdict does not pay for the next one's.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from kernelwright.backends import Artefact, NativeArtefact, PythonArtefact
 from kernelwright.judge.measure import Arm, Bench, Draw, Fault, PairedTimes, Sample, compare_arms
 from kernelwright.judge.measure.bench import describe
 from kernelwright.judge.measure.roofline import Roofline, count_flops, measure_roofline
+from kernelwright.judge.pool import Pool
 from kernelwright.judge.verify.oracle import Oracle
 from kernelwright.judge.verify.sanity import SanityReport, sanity_gate, tells_work_from_none
 from kernelwright.sandbox import Failure, Limits, Nursery
-from kernelwright.tasks.draw import Drawer
+from kernelwright.tasks.draw import FAMILIES, Drawer
 from kernelwright.tasks.reference import Reference
 from kernelwright.tasks.slots import Signature, read_signature
 
@@ -30,8 +32,6 @@ _ARM_OF = {
     COMPILE: ("kernelwright.backends.arms:compiled", "default"),
     MAX_AUTOTUNE: ("kernelwright.backends.arms:compiled", "max-autotune-no-cudagraphs"),
 }
-_POOL_DRAWS = 13
-_RENEWED = 0.25
 _RESOLUTION_PAIRS = 41
 _PRIMED_BELOW_NS = 20_000_000
 _NO_OP_SOURCE = """#include "kernelwright.h"
@@ -74,13 +74,14 @@ class Station:
         self._counter = 0
         self._weights = 0
         self._baselines: dict[str, Arm | BaselineFailed] = {}
-        self._pool: list[Draw] = []
-        self._screening: dict[str, Draw] = {}
         self._evidence: dict[str, bool] = {}
         self.native_charge_ns = 0
         """Added to native times; see `empty_call`."""
         self.bench = Bench(nursery, self.signature, limits, seed=int(self._rng.integers(2**63)))
-        self.bench.load(self.fresh("nominal"))  # a decoy: arms warm up on it, no call is judged
+        self.pool = Pool(self.fresh, list(FAMILIES), self._rng)
+        self.decoy = self.fresh("nominal")
+        """Arms load, warm up and are primed on it; no call on it is timed or judged."""
+        self.bench.load(self.decoy)
 
     def fresh(self, family: str) -> Draw:
         """New numbers that no worker has seen; parameters are redrawn every other time or so."""
@@ -89,28 +90,6 @@ class Station:
             self._weights += 1
         values = self._drawer.draw(family, counter=self._counter, weights=self._weights)
         return Draw(family, values, self._weights)
-
-    def pooled(self) -> Iterator[Draw]:
-        """Nominal draws in secret order, each new to the worker that sees it.
-
-        Screening many Candidates reuses draws whose truth is known. One of them is replaced per
-        use, and no worker outlives its Verdict, so nothing can be remembered from one to the next.
-        """
-        capacity = min(_POOL_DRAWS, _pool_bytes() // max(self._draw_bytes(), 1))
-        if self._pool and len(self._pool) >= capacity:
-            self._pool[int(self._rng.integers(len(self._pool)))] = self.fresh("nominal")
-        while len(self._pool) < capacity:
-            self._pool.append(self.fresh("nominal"))
-        for at in self._rng.permutation(len(self._pool)):
-            yield self._pool[at]
-        while True:
-            yield self.fresh("nominal")
-
-    def screening(self, family: str) -> Draw:
-        """One draw of a family, reused from Candidate to Candidate and renewed now and then."""
-        if family not in self._screening or self._rng.random() < _RENEWED:
-            self._screening[family] = self.fresh(family)
-        return self._screening[family]
 
     def truth(self, one: Draw) -> list[Any]:
         """The fp64 oracle's outputs, computed once per draw, after the reply it judges."""
@@ -121,7 +100,7 @@ class Station:
     def applies(self, one: Draw) -> bool:
         """Whether the Task is defined on these inputs: the truth is finite."""
         truth = self.truth(one)
-        return all(not t.is_floating_point() or bool(torch.isfinite(t).all()) for t in truth)
+        return all(not t.is_floating_point() or all_finite(t) for t in truth)
 
     def reference_outputs(self, one: Draw) -> list[Any] | Fault:
         """What eager computes on the draw: its error is the budget."""
@@ -205,13 +184,12 @@ class Station:
         eager = self.baseline(EAGER)
         if isinstance(eager, BaselineFailed):
             return Fault("baseline", eager.reason)
-        one = self.fresh("nominal")
-        runs = [self.bench.run(eager, one, keep=False) for _ in range(3)]
+        runs = [self.bench.run(eager, self.decoy, keep=False) for _ in range(3)]
         for run in runs:
             if isinstance(run, Fault):
                 return run
         walls = [run.wall_ns for run in runs if isinstance(run, Sample)]
-        self.bench.prime = one if min(walls) < _PRIMED_BELOW_NS else None
+        self.bench.prime = self.decoy if min(walls) < _PRIMED_BELOW_NS else None
         return None
 
     def measure_resolution(self) -> PairedTimes | Fault:
@@ -232,7 +210,7 @@ class Station:
 
     def cycling(self) -> Callable[[int], Draw]:
         """Draws for trusted arms, which cannot remember: a few pooled ones, over and over."""
-        few = [one for one, _ in zip(self.pooled(), range(4), strict=False)]
+        few = list(islice(self.pool.timed(), 4))
         return lambda index: few[index % len(few)]
 
     def roofline(self) -> Roofline:
@@ -259,7 +237,6 @@ class Station:
             if isinstance(arm, Arm):
                 arm.close()
         self._baselines.clear()
-        self._pool.clear()
         self.bench.close()
 
     def _start_baseline(self, name: str) -> Arm | BaselineFailed:
@@ -270,17 +247,15 @@ class Station:
         arm = self.spawn(name, artefact, trusted=True)
         if isinstance(arm, Failure):
             return BaselineFailed(name, describe(arm))
-        calls = self.bench.warm(arm, self.fresh("nominal"))
+        calls = self.bench.warm(arm, self.decoy)
         if isinstance(calls, Fault):
             arm.close()
             return BaselineFailed(name, calls.reason)
         return arm
 
-    def _draw_bytes(self) -> int:
-        slots = sum(layout.nbytes for layout in self.bench.arena.slots)
-        return slots + 3 * sum(layout.nbytes for layout in self.bench.outputs)
 
-
-def _pool_bytes() -> int:
-    """An eighth of the machine's memory for draws and their truths."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
+def all_finite(value: torch.Tensor) -> bool:
+    """Whether no element is NaN or infinite; both show in the extremes."""
+    if value.numel() == 0:
+        return True
+    return all(math.isfinite(float(end)) for end in torch.aminmax(value))

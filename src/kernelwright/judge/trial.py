@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from kernelwright.core.verdict import Against, Correctness, OracleStrength, Rejected
+from kernelwright.judge.effort import Effort
 from kernelwright.judge.measure import Arm, Draw, Fault, PairedTimes, Sample, take_pair
 from kernelwright.judge.station import BaselineBroke, Station
 from kernelwright.judge.verify.compare import compare, measure_yardstick
 
 _WIN = 1.05
+_FEWEST = 10
+"""Pairs before a baseline may be found not to bind, and between two looks."""
+
+
+DrawSource = Callable[[bool], Draw]
 
 
 @dataclass(slots=True)
@@ -62,14 +68,13 @@ class Trial:
         if label not in checks.shapes:
             checks.shapes.append(label)
 
-    def check_families(self, families: Iterable[str], *, fresh: bool) -> Rejected | None:
-        """One checked call per family, each with its own redraw of the parameters.
+    def check_families(self, draws: Iterable[Draw]) -> Rejected | None:
+        """One checked call per draw: of each family one, with its own redraw of the parameters.
 
         A family whose truth is not finite is outside the Task's domain and is passed over; its call
         runs all the same, so that no worker learns which those are before it has replied.
         """
-        for family in families:
-            one = self.station.fresh(family) if fresh else self.station.screening(family)
+        for one in draws:
             sample = self.station.bench.run(self.arm, one, keep=True)
             refused = self._fault(sample)
             if refused is None and self.station.applies(one):
@@ -80,44 +85,63 @@ class Trial:
 
     def warm(self) -> Rejected | None:
         """Lets the worker's heap settle; to the worker these calls look like any other."""
-        calls = self.station.bench.warm(self.arm, next(self.station.pooled()))
+        calls = self.station.bench.warm(self.arm, self.station.decoy)
         if isinstance(calls, Fault):
             return self._fault(calls)
         self.checks.unchecked += calls
         return None
 
     def time_against(
-        self, baseline: Arm, draws: Iterable[Draw], *, pairs: int, check_share: float
+        self, baseline: Arm, source: DrawSource, effort: Effort, *, bar: float = math.inf
     ) -> PairedTimes | Rejected:
-        """AB/BA pairs; a secret share of the calls is compared in full."""
+        """AB/BA pairs; a secret share of the calls is compared in full.
+
+        Args:
+            baseline: a warm worker.
+            source: of inputs new to the Candidate's worker; told whether the call is compared.
+            effort: how many pairs, and how many of them are compared.
+            bar: gain over a faster baseline: once this one's interval lies above it, it does not
+                bind and needs no more pairs.
+        """
         times = PairedTimes(baseline.name)
         checked_any = False
-        for index, one in zip(range(pairs), draws, strict=False):
-            last = index == pairs - 1
-            keep = self._rng.random() < check_share or (last and not checked_any)
+        while self._wants_more(times, effort, bar):
+            last = len(times.pairs) == effort.pairs - 1
+            keep = self._rng.random() < effort.check_share or (last and not checked_any)
             checked_any |= keep
-            pair = take_pair(
-                self.station.bench,
-                baseline,
-                self.arm,
-                draw=one,
-                candidate_first=bool(index % 2),
-                keep=keep,
-            )
-            if isinstance(pair, Fault):
-                if pair.stage == "baseline":
-                    raise BaselineBroke(pair.reason)
-                return Rejected(
-                    stage="audit" if pair.stage == "audit" else "verify", reason=pair.reason
-                )
-            times.pairs.append(pair)
-            if keep and baseline.name == "eager":
-                one.reference = pair.baseline.outputs
-            refused = self._check(one, pair.candidate) if keep else None
-            self.checks.unchecked += not keep
+            refused = self._one_pair(times, baseline, source(keep), keep=keep)
             if refused is not None:
                 return refused
         return times
+
+    def _wants_more(self, times: PairedTimes, effort: Effort, bar: float) -> bool:
+        taken = len(times.pairs)
+        if taken >= _FEWEST and taken % _FEWEST == 0 and times.interval.low > bar:
+            return False
+        if taken == 0 or taken % effort.pairs:
+            return True
+        return taken < effort.most_pairs and times.resolution > effort.width
+
+    def _one_pair(
+        self, times: PairedTimes, baseline: Arm, one: Draw, *, keep: bool
+    ) -> Rejected | None:
+        pair = take_pair(
+            self.station.bench,
+            baseline,
+            self.arm,
+            draw=one,
+            candidate_first=bool(len(times.pairs) % 2),
+            keep=keep,
+        )
+        if isinstance(pair, Fault):
+            if pair.stage == "baseline":
+                raise BaselineBroke(pair.reason)
+            return self._fault(pair)
+        times.pairs.append(pair)
+        self.checks.unchecked += not keep
+        if keep and baseline.name == "eager":
+            one.reference = pair.baseline.outputs
+        return self._check(one, pair.candidate) if keep else None
 
     def audit(self, impossible_ns: float, fastest_ns: float) -> Rejected | None:
         """Facts about the worker's behaviour that no honest kernel shows."""

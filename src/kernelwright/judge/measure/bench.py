@@ -17,7 +17,7 @@ from kernelwright.sandbox import Arena, Call, Failure, Limits, Nursery, TensorLa
 from kernelwright.sandbox.wire import storage_bytes
 from kernelwright.tasks.slots import Signature
 
-_HELD_BYTES = 256 << 20
+_HELD_BYTES = 128 << 20
 _MAX_HELD = 6
 _MAX_WARM_CALLS = 24
 _QUIET_FAULTS = 64

@@ -60,7 +60,7 @@ def count_flops(call: Callable[[], Any]) -> int:
 
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         call()
-    return int(counter.get_total_flops())
+    return counter.get_total_flops()
 
 
 def _copy_rate(footprint: int) -> float:

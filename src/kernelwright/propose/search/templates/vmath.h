@@ -9,9 +9,7 @@
 #define KERNELWRIGHT_VMATH_H
 #include <stdint.h>
 #include <string.h>
-#if defined(__AVX512F__)
-#include <immintrin.h>
-#endif
+/* Not <immintrin.h>: reading it is half of the compiler's work on a kernel of this size. */
 
 enum { LANES = 16 };
 typedef float vf __attribute__((vector_size(64)));
@@ -42,7 +40,7 @@ template <bool FULL, bool STREAM> static inline void store(float* p, vf v, int n
   }
 #if defined(__AVX512F__)
   if (STREAM && ((uintptr_t)p & 63) == 0) { /* past the caches: nobody reads it back here */
-    _mm512_stream_ps(p, (__m512)v);
+    __asm__ volatile("vmovntps %1, %0" : "=m"(*(vf*)p) : "v"(v));
     return;
   }
 #endif
@@ -50,7 +48,7 @@ template <bool FULL, bool STREAM> static inline void store(float* p, vf v, int n
 }
 static inline void fence() { /* streamed stores are seen by others before the kernel returns */
 #if defined(__AVX512F__)
-  _mm_sfence();
+  __asm__ volatile("sfence" ::: "memory");
 #endif
 }
 template <bool FULL> static inline vf only(vf v, int n, float rest) {
@@ -65,13 +63,13 @@ static inline vf vround(vf a) { /* to nearest, for |a| < 2^22 */
   return (a + magic) - magic; /* strict IEEE: the compiler may not fold this pair away */
 }
 static inline vf vsqrt(vf a) {
-#if defined(__AVX512F__)
-  return (vf)_mm512_sqrt_ps((__m512)a);
-#else
   vf r;
+#if defined(__AVX512F__)
+  __asm__("vsqrtps %1, %0" : "=v"(r) : "v"(a));
+#else
   for (int l = 0; l < LANES; l++) r[l] = __builtin_sqrtf(a[l]);
-  return r;
 #endif
+  return r;
 }
 static inline vf power_of_two(vi n) { return (vf)((n + 127) << 23); }
 
