@@ -53,6 +53,7 @@ BACKWARD = """
     for (long c = C - 1; c >= 0; c--) top = p[c] > top ? p[c] : top;
     for (long c = C - 1; c >= 0; c--) sum += q[c] = expf(p[c] - top);
     for (long c = 0; c < C; c++) q[c] = (float)(q[c] / sum);"""
+FLOAT_SUM = SOFTMAX.replace("double sum", "float sum")
 LAYERNORM = """
     double mean = 0, var = 0;
     for (long c = 0; c < C; c++) mean += p[c];
@@ -76,6 +77,18 @@ PAIRWISE = """
     for (int s = 8; s; s /= 2) for (int l = 0; l < s; l++) v[l] += v[l + s];
     const float k = 1 / sqrtf(v[0] / C + 1e-5f);
     for (long c = 0; c < C; c++) q[c] = (p[c] - mean) * k * w[c] + b[c];"""
+FLOAT_LOOPS = """
+    float mean = 0, var = 0;
+    for (long c = 0; c < C; c++) mean += p[c];
+    mean /= C;
+    for (long c = 0; c < C; c++) var += (p[c] - mean) * (p[c] - mean);
+    const float k = 1 / sqrtf(var / C + 1e-5f);
+    for (long c = 0; c < C; c++) q[c] = (p[c] - mean) * k * w[c] + b[c];"""
+MOMENTS = """
+    double one = 0, two = 0;
+    for (long c = 0; c < C; c++) { one += p[c]; two += (double)p[c] * p[c]; }
+    const double mean = one / C, k = 1 / sqrt(two / C - mean * mean + 1e-5);
+    for (long c = 0; c < C; c++) q[c] = (float)((p[c] - mean) * k * w[c] + b[c]);"""
 MASK = "  const uint8_t* m = (const uint8_t*)in[1].data;\n"
 SCAN = """
     double run = 0;
@@ -87,6 +100,10 @@ BLOCKED = """
       for (long d = c; d < end; d++) { inner += m[r * C + d] * p[d]; q[d] = (float)(run + inner); }
       run += inner;
     }"""
+FLOAT_SCAN = SCAN.replace("double run", "float run")
+SELECTED = """
+    float run = 0;
+    for (long c = 0; c < C; c++) { if (m[r * C + c]) run += p[c]; q[c] = run; }"""
 TWO_PASS = """
     double run = 0;
     for (long c = 0; c < C; c++) q[c] = p[c] * m[r * C + c];
@@ -118,6 +135,25 @@ HALVES = """
     for (long m = 1; m < M / 2; m++) if (p[m * C] > p[low * C]) low = m;
     for (long m = M / 2 + 1; m < M; m++) if (p[m * C] > p[high * C]) high = m;
     y[i] = M > 1 && p[high * C] > p[low * C] ? high : low;"""
+SWEEP = (
+    HEAD
+    + ARG
+    + PARALLEL
+    + """
+  for (long b = 0; b < B; b++) {
+    const float* p = x + b * M * C; int64_t* q = y + b * C;
+    float* best = (float*)malloc(4 * C);
+    for (long c = 0; c < C; c++) { best[c] = p[c]; q[c] = 0; }
+    for (long m = 1; m < M; m++)
+      for (long c = 0; c < C; c++) {
+        const float v = p[m * C + c];
+        q[c] = v > best[c] ? m : q[c]; best[c] = v > best[c] ? v : best[c];
+      }
+    free(best);
+  }
+}
+"""
+)
 
 LINEAR = """
   const float *x = (const float*)in[0].data, *w = (const float*)in[1].data;
@@ -147,6 +183,17 @@ UP = """
     bias += b[h]; for (long k = 0; k < K; k++) col[k] += w[h * K + k];
   }
 """
+PLAIN = (
+    PARALLEL
+    + """
+  for (long n = 0; n < N; n++) {
+    float s = 0;
+    for (long h = 0; h < H; h++) {
+      float d = b[h]; for (long k = 0; k < K; k++) d += x[n * K + k] * w[h * K + k]; s += d;
+    }
+    y[n] = s;
+  }"""
+)
 THREADED = PARALLEL + "  for (long n = 0; n < N; n++) {" + DOTS.split("{", 1)[1]
 
 ATTENTION = """
@@ -196,6 +243,18 @@ STREAMED = """
       for (long d = 0; d < D; d++) acc[d] += e * vv[j * D + d];
     }
     for (long d = 0; d < D; d++) o[d] = (float)(acc[d] / sum);"""
+IN_FLOAT = """
+    float top = -INFINITY, sum = 0;
+    for (long j = 0; j <= i; j++) {
+      float dot = 0; for (long d = 0; d < D; d++) dot += qq[d] * kk[j * D + d];
+      s[j] = dot / sqrtf((float)D); top = s[j] > top ? s[j] : top;
+    }
+    for (long d = 0; d < D; d++) o[d] = 0;
+    for (long j = 0; j <= i; j++) {
+      const float e = expf(s[j] - top); sum += e;
+      for (long d = 0; d < D; d++) o[d] += e * vv[j * D + d];
+    }
+    for (long d = 0; d < D; d++) o[d] /= sum;"""
 
 HONEST: dict[str, dict[str, str]] = {
     "softmax": {
@@ -204,28 +263,49 @@ HONEST: dict[str, dict[str, str]] = {
         "eight partial sums": rows(LANES),
         "backward": rows(BACKWARD),
         "one thread": rows(SOFTMAX, loop=""),
+        "one float sum": rows(FLOAT_SUM),
     },
     "layernorm": {
         "two passes": rows(LAYERNORM, NORM),
         "Welford": rows(WELFORD, NORM),
         "pairwise in float": rows(PAIRWISE, NORM),
+        "plain float loops": rows(FLOAT_LOOPS, NORM),
+        "two moments in double": rows(MOMENTS, NORM),
     },
     "masked_cumsum": {
         "one pass": rows(SCAN, MASK),
         "blocked": rows(BLOCKED, MASK),
         "masked first": rows(TWO_PASS, MASK),
+        "float carry": rows(FLOAT_SCAN, MASK),
+        "selected": rows(SELECTED, MASK),
     },
     "argmax": {
         "first": argmax(FIRST),
         "from the end": argmax(FROM_THE_END),
         "two halves": argmax(HALVES),
+        "one thread": argmax(FIRST, loop=""),
+        "sweep": SWEEP,
     },
     "matmul_sum": {
         "column sums": linear(COLUMNS, DOTS),
         "column sums upwards": linear(UP, DOTS),
         "threads over rows": linear(COLUMNS, THREADED),
+        "plain float loops": HEAD
+        + LINEAR.replace("double* col", "// double* col")
+        + PLAIN
+        + "\n}\n",
+        "float column sums": linear(
+            COLUMNS.replace("col[k] +=", "col[k] = (float)col[k] +"),
+            DOTS.replace("double s = bias", "float s = (float)bias").replace(
+                "* col", "* (float)col"
+            ),
+        ),
     },
-    "causal_attention": {"rows": attention(CAUSAL), "streamed": attention(STREAMED)},
+    "causal_attention": {
+        "rows": attention(CAUSAL),
+        "streamed": attention(STREAMED),
+        "all in float": attention(IN_FLOAT),
+    },
 }
 
 BUGS: dict[str, dict[str, str]] = {
@@ -238,7 +318,7 @@ BUGS: dict[str, dict[str, str]] = {
             SOFTMAX.replace("expf(p[c] - top)", "cut(expf(p[c] - top))")
         ).replace('extern "C"', "static float cut(float f) { uint32_t u; memcpy(&u, &f, 4); "
                   'u &= 0xffff0000; memcpy(&f, &u, 4); return f; }\nextern "C"', 1),
-        "last row left out": rows(SOFTMAX).replace("r < R", "r + 1 < R"),
+        "last row left out": rows(SOFTMAX).replace("r < R", "r < R - 1"),
         "maximum of half": rows(SOFTMAX.replace("c < C; c++) top", "c < C / 2; c++) top")),
         "a tenth of the sum": rows(SOFTMAX.replace("c < C; c++) sum += q[c] =",
                                    "c < C; c++) sum += (c % 10 ? 0 : 10) * (q[c] =").replace(

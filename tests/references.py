@@ -12,7 +12,7 @@ import torch
 from kernelwright.judge.verify import Comparison, Oracle, compare
 from kernelwright.tasks.bind import bind
 from kernelwright.tasks.catalog import find_task, reference_spec
-from kernelwright.tasks.draw import Drawer
+from kernelwright.tasks.draw import COHERENT, Drawer
 from kernelwright.tasks.reference import Reference, ReferenceSpec, Shape, load_reference
 from kernelwright.tasks.slots import Signature, read_signature
 
@@ -66,7 +66,7 @@ class Setting:
             truth,
             self.eager(values),
             precision="native",
-            sensitivity=lambda: self.oracle.sensitivity(values, truth),
+            sensitivity=lambda: self.oracle.sensitivity(values, truth, coherent=family in COHERENT),
         )
 
 

@@ -111,6 +111,21 @@ def test_t2_sees_other_shapes_all_families_and_every_baseline(session):
     assert {a.baseline for a in outcome.timing.against} >= {"eager", "compile"}
 
 
+def test_t2_finds_what_runs_past_the_end_of_its_scratch(session):
+    body = "float* s = (float*)malloc(4 * C); s[C] = 0; free(s);" + HONEST
+    outcome = refusal(session, cpp(body), "T2")
+    assert outcome.stage == "verify"
+    assert "SIGSEGV" in outcome.reason
+    assert "past the end" in outcome.reason
+
+
+def test_t2_accepts_a_plain_float_loop(session):
+    head = HEAD.replace("double sum", "float sum")
+    source = SourceFile(name="k.cpp", text=head + HONEST + "\n}\n")
+    outcome = session.judge(Candidate(kind="cpp", sources=(source,)), "T2").outcome
+    assert isinstance(outcome, Accepted), outcome
+
+
 @pytest.mark.parametrize(
     ("body", "stage", "says"),
     [

@@ -23,10 +23,10 @@ def nursery(tmp_path_factory):
         yield nursery
 
 
-def start(nursery, built, shape=(64, 64), limits=LIMITS):
+def start(nursery, built, shape=(64, 64), limits=LIMITS, *, fenced=False):
     arena = arena_of(*shape)
     worker = nursery.spawn_native(
-        built, "kernel", arena=arena, outputs=(floats(*shape),), limits=limits
+        built, "kernel", arena=arena, outputs=(floats(*shape),), limits=limits, fenced=fenced
     )
     return arena, worker
 
@@ -239,3 +239,48 @@ def test_a_closed_worker_is_gone(nursery, tmp_path):
     worker.kill()
     assert worker.kill() == 0
     assert not Path(f"/proc/{worker.pid}").exists()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        DOUBLE.replace("i < n", "i <= n"),
+        "for (long i = 0; i < n; i++) y[i] = x[i + 1];",
+        "float* s = (float*)malloc(4 * n - 64); memcpy(s, x, 4 * n); memcpy(y, s, 4 * n);",
+        "float* s = (float*)calloc(n, 2); s[n] = 1; memcpy(y, x, 4 * n);",
+        "float* s = new float[n]; delete[] s; y[0] = s[0];",
+    ],
+)
+def test_behind_a_fence_what_runs_past_the_end_crashes(nursery, tmp_path, body):
+    x = np.ones((64, 64), np.float32)
+    arena, worker = start(nursery, library(tmp_path, body), fenced=True)
+    assert run(arena, worker, x) == Failure("crashed", "it was ended by SIGSEGV")
+
+
+def test_behind_a_fence_honest_kernels_work(nursery, tmp_path):
+    body = """
+    std::vector<float> own(n, 2.0f);
+    float* more = (float*)realloc(realloc(malloc(4), 8), 4 * n);
+#pragma omp parallel for
+    for (long i = 0; i < n; i++) {
+      float* little = (float*)aligned_alloc(64, 64);
+      little[15] = own[i]; more[i] = little[15] * x[i]; free(little);
+    }
+    memcpy(y, more, 4 * n); free(more);
+    """
+    built = library(tmp_path, body, before="#include <vector>\n")
+    arena, worker = start(nursery, built, (63, 65), fenced=True)
+    with worker:
+        for seed in range(3):
+            x = np.random.default_rng(seed).standard_normal((63, 65), dtype=np.float32)
+            call = run(arena, worker, x)
+            assert isinstance(call, Call)
+            np.testing.assert_array_equal(read(worker, call, (63, 65)), 2 * x)
+
+
+def test_behind_a_fence_unwritten_memory_is_not_a_number(nursery, tmp_path):
+    body = "float* s = (float*)malloc(4 * n); for (long i = 0; i < n; i++) y[i] = s[i];"
+    arena, worker = start(nursery, library(tmp_path, body), fenced=True)
+    with worker:
+        call = run(arena, worker, np.ones((64, 64), np.float32))
+        assert np.isnan(read(worker, call, (64, 64))).all()

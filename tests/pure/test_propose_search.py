@@ -1,5 +1,6 @@
 """What the search yields, in which order, and what it does with the Verdicts it sees."""
 
+import dataclasses
 import hashlib
 import json
 import math
@@ -115,7 +116,11 @@ def test_rewritten_and_given_forms_are_both_tried_and_no_candidate_twice(problem
 
 
 def test_a_reference_with_no_idea_for_it_ends_the_search(problem):
-    assert list(SearchProposer().propose(problem(NOTHING), [])) == []
+    notes = []
+    given = dataclasses.replace(problem(NOTHING), note=notes.append)
+    assert list(SearchProposer().propose(given, [])) == []
+    assert len(notes) == 1
+    assert notes[0].startswith("the search")
 
 
 def test_no_candidate_knows_the_task(problem):

@@ -7,6 +7,7 @@ arguments that computes freshly allocated outputs. This module runs inside worke
 from __future__ import annotations
 
 import importlib.util
+import time
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -19,6 +20,8 @@ from kernelwright.tasks.slots import Signature
 
 Call = Callable[[], list[Any]]
 _WARM_CALLS = 2
+_RATE_RUNS = 7
+_GEMM_SIZE = 768
 
 
 def eager(config: dict[str, Any], tensors: list[Any]) -> Call:
@@ -90,6 +93,35 @@ def _warm(call: Call) -> Call:
         for _ in range(_WARM_CALLS):
             call()
     return call
+
+
+def rates(config: dict[str, Any], tensors: list[Any]) -> Call:
+    """What this machine can do: bytes copied per second and flops of a GEMM per second.
+
+    The bytes count reads and writes, at `config["footprint"]`, so at the cache level it fits.
+    """
+    size = min(max(config["footprint"] // 2, 1 << 12), 64 << 20)
+    source = torch.ones(size // 4)
+    target = torch.empty_like(source)
+    a, b = torch.randn(2, _GEMM_SIZE, _GEMM_SIZE).unbind()
+
+    def call() -> list[Any]:
+        copy_s = _fastest(lambda: target.copy_(source))
+        gemm_s = _fastest(lambda: a @ b)
+        values = [2 * size / copy_s, 2 * _GEMM_SIZE**3 / gemm_s]
+        return [torch.tensor(values, dtype=torch.float64)]
+
+    return call
+
+
+def _fastest(action: Callable[[], Any]) -> float:
+    """Seconds of the fastest of a few runs: a rate is a bound, so the best is the honest figure."""
+    fastest = float("inf")
+    for _ in range(_RATE_RUNS):
+        started = time.perf_counter()
+        action()
+        fastest = min(fastest, time.perf_counter() - started)
+    return max(fastest, 1e-9)
 
 
 def preflight(config: dict[str, Any], tensors: list[Any]) -> Call:

@@ -43,6 +43,7 @@ def as_object(answer: Answer, folder: RunFolder) -> dict[str, Any]:
         "candidates": answer.candidates,
         "accepted": answer.accepted,
         "wins": answer.wins,
+        "notes": answer.notes,
     }
 
 
@@ -74,9 +75,10 @@ def as_text(answer: Answer, folder: RunFolder, ground: Ground | None, *, task: s
     """
     lines = ["", str(ground)] if ground else []
     lines += _verdict_lines(answer, ground)
+    lines += [f"  note: {note}" for note in answer.notes]
     lines.append(
         f"{answer.candidates} candidates, {answer.accepted} right, {answer.wins} T1 wins"
-        + (f", the first after {answer.first_win_s:.0f} s" if answer.first_win_s else "")
+        + (f", the first win after {answer.first_win_s:.0f} s" if answer.first_win_s else "")
     )
     lines.append(f"run {folder.path}")
     if answer.best is not None:

@@ -25,7 +25,7 @@ from kernelwright.core.verdict import ArmTime, OracleStrength, Provenance, Tier,
 from kernelwright.judge.effort import Effort
 from kernelwright.judge.empty_call import measure_empty_call
 from kernelwright.judge.measure import Arm, Fault, compare_arms
-from kernelwright.judge.measure.roofline import Roofline
+from kernelwright.judge.measure.roofline import RatesUnknown, Roofline
 from kernelwright.judge.pipeline import Pipeline
 from kernelwright.judge.station import COMPILE, EAGER, MAX_AUTOTUNE, Station
 from kernelwright.sandbox import (
@@ -193,7 +193,7 @@ class Session:
             )
         self.resolution: float = resolution.resolution
         self.no_op_p95_ns: float = measure_empty_call(station, self.cache)
-        self.roofline: Roofline = station.roofline()
+        self.roofline: Roofline = self._roofline(station)
         self._tell("baseline: torch.compile")
         times = [ArmTime(name=EAGER, wall_ns=resolution.baseline_ns())]
         self.fastest = EAGER
@@ -211,6 +211,16 @@ class Session:
         elif not isinstance(compiled, Arm):
             self.notes.append(f"torch.compile failed: {compiled.reason}"[:300])
         self._times: tuple[ArmTime, ...] = tuple(sorted(times, key=lambda t: t.wall_ns.mid))
+
+    def _roofline(self, station: Station) -> Roofline:
+        try:
+            return station.roofline()
+        except RatesUnknown as error:
+            raise TaskUnusable(
+                self.task.name,
+                f"the machine's copy and GEMM rates could not be measured: {error}",
+                "Free some memory and try again.",
+            ) from error
 
 
 @contextmanager

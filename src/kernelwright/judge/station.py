@@ -139,8 +139,17 @@ class Station:
             )
         return self._evidence[one.family]
 
-    def spawn(self, name: str, artefact: Artefact, *, trusted: bool = False) -> Arm | Failure:
-        """Starts a worker for an artefact on this station's inputs."""
+    def spawn(
+        self, name: str, artefact: Artefact, *, trusted: bool = False, fenced: bool = False
+    ) -> Arm | Failure:
+        """Starts a worker for an artefact on this station's inputs.
+
+        Args:
+            name: of the arm.
+            artefact: what it serves.
+            trusted: a baseline, that may return views.
+            fenced: a native one's buffers end at a fence: for calls that no one times.
+        """
         bench, limits = self.bench, self.limits
         if isinstance(artefact, NativeArtefact):
             worker = self._nursery.spawn_native(
@@ -149,6 +158,7 @@ class Station:
                 arena=bench.arena,
                 outputs=bench.outputs,
                 limits=limits,
+                fenced=fenced,
             )
         else:
             worker = self._nursery.spawn_python(
@@ -219,7 +229,13 @@ class Station:
         moved = sum(layout.nbytes for layout in self.bench.arena.slots) + outputs
         model = self.reference.build(self.shape, seed=0)
         inputs = self.reference.make_inputs(self.shape, seed=0)
-        return measure_roofline(moved, outputs, count_flops(lambda: model(*inputs)))
+        return measure_roofline(
+            self._nursery,
+            self.limits,
+            bytes_moved=moved,
+            output_bytes=outputs,
+            flops=count_flops(lambda: model(*inputs)),
+        )
 
     def config(self, extra: dict[str, Any]) -> dict[str, Any]:
         """What an arm needs to know of the Task; a Candidate's own entries come first."""

@@ -13,6 +13,7 @@ from kernelwright.judge.effort import Effort
 from kernelwright.judge.measure import Arm, Draw, Fault, PairedTimes, Sample, take_pair
 from kernelwright.judge.station import BaselineBroke, Station
 from kernelwright.judge.verify.compare import compare, measure_yardstick
+from kernelwright.tasks.draw import COHERENT
 
 _WIN = 1.05
 _FEWEST = 10
@@ -174,7 +175,9 @@ class Trial:
             truth,
             reference,
             precision=self._precision,
-            sensitivity=lambda: self.station.oracle.sensitivity(one.values, truth),
+            sensitivity=lambda: self.station.oracle.sensitivity(
+                one.values, truth, coherent=one.family in COHERENT
+            ),
             yardstick=one.yardstick,
         )
         checks = self.checks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.record import Interval
@@ -29,12 +29,14 @@ class Answer:
     best: Verdict | None = None
     """The final Verdict of the winner; without one, the best final Verdict that there is."""
     first_win_s: float | None = None
-    """Seconds from `started` to the first T1 win."""
+    """Seconds from `started` to the first win, at T1 or at the final tier."""
     candidates: int = 0
     """Different ones; a proposer may ask for one to be judged again."""
     accepted: int = 0
     wins: int = 0
     """Candidates with a win at T1: leads, not results."""
+    notes: list[str] = field(default_factory=list)
+    """What the proposer had to say."""
 
 
 @dataclass(slots=True)
@@ -101,7 +103,13 @@ class _Loop:
         ends = self._started + budget.wall_s - reserve_s
         history: list[Verdict] = []
         session = self._session
-        problem = Problem(session.task, session.reference, session.shape, session.main.signature)
+        problem = Problem(
+            session.task,
+            session.reference,
+            session.shape,
+            session.main.signature,
+            note=self.answer.notes.append,
+        )
         for candidate in proposer.propose(problem, history):
             verdict = self._judge(candidate, "T1")
             history.append(verdict)
@@ -127,6 +135,7 @@ class _Loop:
             self._keep_better(verdict)
             if verdict.win:
                 self.answer.best, self.answer.outcome = verdict, "win"
+                self._mark_first_win()
                 return
         if self.answer.best is None and self._inconclusive:
             self.answer.outcome = "inconclusive"
@@ -157,5 +166,8 @@ class _Loop:
         if verdict.win:
             self._won.add(candidate.id)
             answer.wins = len(self._won)
-            if answer.first_win_s is None:
-                answer.first_win_s = time.monotonic() - self._started
+            self._mark_first_win()
+
+    def _mark_first_win(self) -> None:
+        if self.answer.first_win_s is None:
+            self.answer.first_win_s = time.monotonic() - self._started

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,6 +13,9 @@ from kernelwright.tasks.reference import Reference
 from kernelwright.tasks.slots import Signature
 
 
+def _ignore(_: str) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What a proposer may know of a Task."""
@@ -21,6 +24,8 @@ class Problem:
     reference: Reference
     shape: Mapping[str, int]
     signature: Signature
+    note: Callable[[str], None] = _ignore
+    """Tells the user why there is nothing to propose."""
 
 
 class Proposer(Protocol):

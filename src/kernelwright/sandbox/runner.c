@@ -85,6 +85,7 @@ static void to_kernel_tensor(kw_tensor* to, const wire_tensor* from, void* data)
 /* 64-byte aligned memory from the same malloc that torch's CPU allocator uses. Not posix_memalign:
  * glibc leaves the cut-off ends of a large aligned block in its thread cache, where they keep the
  * block from merging with its neighbours, and the next eight calls fault in fresh pages. */
+#if !defined(FENCED)
 static void* allocate(size_t nbytes) {
   char* block = malloc(nbytes + 64 + sizeof(void*));
   if (!block) return NULL;
@@ -96,6 +97,33 @@ static void* allocate(size_t nbytes) {
 static void release(void* data) {
   if (data) free(((void**)data)[-1]);
 }
+
+static void* place_input(const wire_tensor* spec, char* arena) { return arena + spec->address; }
+static void refresh_input(const kw_tensor* input, const wire_tensor* spec, const char* arena) {
+  (void)input, (void)spec, (void)arena;
+}
+#else /* blocks end at a fence (fence.c), and inputs are copies that do */
+static void* allocate(size_t nbytes) { return aligned_alloc(64, nbytes); }
+static void release(void* data) { free(data); }
+
+/* Whole pages, so that they can be read-only as the arena is. */
+static void* place_input(const wire_tensor* spec, char* arena) {
+  (void)arena;
+  size_t room = (spec->nbytes + 4095) & ~4095ul;
+  char* base = mmap(NULL, room + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (base == MAP_FAILED) _exit(66);
+  return base + ((room - spec->nbytes) & ~63ul);
+}
+
+static void refresh_input(const kw_tensor* input, const wire_tensor* spec, const char* arena) {
+  char* base = (char*)((uintptr_t)input->data & ~4095ul);
+  size_t room = (spec->nbytes + 4095) & ~4095ul;
+  if (!room) return;
+  mprotect(base, room, PROT_READ | PROT_WRITE);
+  memcpy(input->data, arena + spec->address, spec->nbytes);
+  mprotect(base, room, PROT_READ);
+}
+#endif
 
 static int allocate_outputs(kw_tensor* outputs, const wire_tensor* specs, int n) {
   for (int i = 0; i < n; i++) {
@@ -149,7 +177,8 @@ int main(int argc, char** argv) {
   close(5);
 
   kw_tensor* inputs = calloc((size_t)n_in + 1, sizeof *inputs);
-  for (int i = 0; i < n_in; i++) to_kernel_tensor(&inputs[i], &specs[i], arena + specs[i].address);
+  for (int i = 0; i < n_in; i++)
+    to_kernel_tensor(&inputs[i], &specs[i], place_input(&specs[i], arena));
   kw_tensor* held[MAX_CALLS_HELD] = {0};
   uint32_t held_seq[MAX_CALLS_HELD] = {0};
 
@@ -182,6 +211,7 @@ int main(int argc, char** argv) {
     if (!allocate_outputs(outputs, specs + n_in, n_out)) {
       reply->status = OUT_OF_MEMORY;
     } else {
+      for (int i = 0; i < n_in; i++) refresh_input(&inputs[i], &specs[i], arena);
       kernel(inputs, n_in, outputs, n_out);
       for (int i = 0; i < n_out; i++) where[i].address = (uint64_t)(uintptr_t)outputs[i].data;
     }

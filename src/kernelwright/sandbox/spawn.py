@@ -26,6 +26,7 @@ SANDBOX_TIER = "D"
 """Plain process. Tiers A to C need namespaces, Landlock and seccomp, which this build lacks."""
 
 _RUNNER_SOURCE = Path(__file__).with_name("runner.c")
+_FENCE_SOURCE = Path(__file__).with_name("fence.c")
 
 
 class Nursery:
@@ -36,7 +37,7 @@ class Nursery:
         self._logs = Path(tempfile.mkdtemp(prefix="kernelwright-"))
         self._zygote: Zygote | None = None
         self._ready = False
-        self._runner: Path | None = None
+        self._runners: dict[bool, Path] = {}
         self._count = 0
         become_reaper()
 
@@ -85,10 +86,20 @@ class Nursery:
         arena: Arena,
         outputs: tuple[TensorLayout, ...],
         limits: Limits,
+        fenced: bool = False,
     ) -> Worker | Failure:
-        """Starts the native runner on a shared object. No Python runs in that process."""
+        """Starts the native runner on a shared object. No Python runs in that process.
+
+        Args:
+            library: the shared object.
+            symbol: its function.
+            arena: the inputs.
+            outputs: what each call returns.
+            limits: of the process.
+            fenced: every block ends at a page that may not be touched; for calls not timed.
+        """
         pipes = _Pipes(self._next_log())
-        argv = [str(self._native_runner()), str(library), symbol, str(limits.threads)]
+        argv = [str(self._native_runner(fenced=fenced)), str(library), symbol, str(limits.threads)]
         argv += [str(limits.memory_bytes), str(limits.file_bytes), str(limits.cpu_s)]
         argv += [str(os.getpid())]
         pid = _spawn_with_descriptors(
@@ -119,10 +130,10 @@ class Nursery:
         self._count += 1
         return self._logs / f"worker-{self._count}.log"
 
-    def _native_runner(self) -> Path:
-        if self._runner is None:
-            self._runner = build_runner(self.cache)
-        return self._runner
+    def _native_runner(self, *, fenced: bool) -> Path:
+        if fenced not in self._runners:
+            self._runners[fenced] = build_runner(self.cache, fenced=fenced)
+        return self._runners[fenced]
 
 
 class _Pipes:
@@ -173,18 +184,21 @@ def _spawn_with_descriptors(
             os.close(fd)
 
 
-def build_runner(cache: Path) -> Path:
+def build_runner(cache: Path, *, fenced: bool = False) -> Path:
     """Compiles the native runner once per source and returns its path. Raises CompilerMissing."""
+    sources = [_RUNNER_SOURCE, _FENCE_SOURCE] if fenced else [_RUNNER_SOURCE]
+    options = ["-DFENCED", "-rdynamic", "-fno-builtin"] if fenced else []
     compiler = shutil.which(os.environ.get("CC", "gcc"))
     if compiler is None:
         raise CompilerMissing(os.environ.get("CC", "gcc"), "gcc")
-    digest = hashlib.sha256(_RUNNER_SOURCE.read_bytes()).hexdigest()[:16]
+    texts = [source.read_bytes() for source in sources]
+    digest = hashlib.sha256(b"".join([*texts, *map(str.encode, options)])).hexdigest()[:16]
     runner = cache / f"runner-{digest}"
     if not runner.exists():
         cache.mkdir(parents=True, exist_ok=True)
         partial = cache / f".runner-{digest}.{os.getpid()}"
         subprocess.run(
-            [compiler, "-O2", "-o", str(partial), str(_RUNNER_SOURCE), "-ldl"], check=True
+            [compiler, "-O2", *options, "-o", str(partial), *map(str, sources), "-ldl"], check=True
         )
         partial.rename(runner)
     return runner

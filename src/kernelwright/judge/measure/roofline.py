@@ -6,19 +6,21 @@ slot once, each output once. The arithmetic bound is advice only: algebra may be
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from kernelwright.sandbox import usable_threads
+from kernelwright.judge.measure.bench import Arm, Bench, Draw, Fault, describe
+from kernelwright.sandbox import Failure, Limits, Nursery, usable_threads
+from kernelwright.tasks.slots import OutputSlot, Signature
 
-_REPEATS = 7
-_GEMM_SIZE = 768
 _STORE_BYTES_PER_S = 64 * 6.0e9
-_CACHED_RATES: dict[int, float] = {}
+
+
+class RatesUnknown(Exception):
+    """This machine's rates could not be measured; says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +51,43 @@ class Roofline:
         return 1e9 * self.output_bytes / (_STORE_BYTES_PER_S * usable_threads())
 
 
-def measure_roofline(bytes_moved: int, output_bytes: int, flops: int) -> Roofline:
-    """Measures copy and GEMM rates with all threads; a few tens of milliseconds."""
-    return Roofline(bytes_moved, output_bytes, flops, _copy_rate(bytes_moved), _gemm_rate())
+def measure_roofline(
+    nursery: Nursery, limits: Limits, *, bytes_moved: int, output_bytes: int, flops: int
+) -> Roofline:
+    """Measures copy and GEMM rates where every arm runs: in a worker, with its threads pinned.
+
+    Raises:
+        RatesUnknown: the worker that measures them failed.
+    """
+    output = OutputSlot("rates", "output", "float64", (2,), (1,))
+    bench = Bench(nursery, Signature((), (output,), random=False, notes=()), limits, seed=0)
+    try:
+        rates = _read_rates(bench, bytes_moved)
+    finally:
+        bench.close()
+    return Roofline(bytes_moved, output_bytes, flops, *rates)
+
+
+def _read_rates(bench: Bench, footprint: int) -> tuple[float, float]:
+    worker = bench.nursery.spawn_python(
+        "kernelwright.backends.arms:rates",
+        {"footprint": footprint},
+        arena=bench.arena,
+        outputs=bench.outputs,
+        limits=bench.limits,
+    )
+    if isinstance(worker, Failure):
+        raise RatesUnknown(describe(worker))
+    arm = Arm("rates", worker, trusted=True)
+    try:
+        sample = bench.run(arm, Draw("none", [], 0), keep=True)
+    finally:
+        arm.close()
+    if isinstance(sample, Fault):
+        raise RatesUnknown(sample.reason)
+    assert sample.outputs is not None
+    copy, gemm = sample.outputs[0].tolist()
+    return copy, gemm
 
 
 def count_flops(call: Callable[[], Any]) -> int:
@@ -61,31 +97,3 @@ def count_flops(call: Callable[[], Any]) -> int:
     with torch.no_grad(), FlopCounterMode(display=False) as counter:
         call()
     return counter.get_total_flops()
-
-
-def _copy_rate(footprint: int) -> float:
-    size = min(max(footprint // 2, 1 << 12), 64 << 20)
-    if size not in _CACHED_RATES:
-        source = torch.ones(size // 4)
-        target = torch.empty_like(source)
-        seconds = _best(lambda: target.copy_(source))
-        _CACHED_RATES[size] = 2 * size / seconds
-    return _CACHED_RATES[size]
-
-
-def _gemm_rate() -> float:
-    if 0 not in _CACHED_RATES:
-        a, b = torch.randn(2, _GEMM_SIZE, _GEMM_SIZE).unbind()
-        seconds = _best(lambda: a @ b)
-        _CACHED_RATES[0] = 2 * _GEMM_SIZE**3 / seconds
-    return _CACHED_RATES[0]
-
-
-def _best(action: Callable[[], Any]) -> float:
-    """Fastest of a few runs: a rate is a bound, so the best is the honest figure here."""
-    fastest = float("inf")
-    for _ in range(_REPEATS):
-        started = time.perf_counter()
-        action()
-        fastest = min(fastest, time.perf_counter() - started)
-    return max(fastest, 1e-9)

@@ -35,6 +35,11 @@ class Budgets:
     max_ratio: float = 8.0
     condition_max: float = 32.0
     condition_rms: float = 8.0
+    growth_random: float = 1 / 16
+    growth_coherent: float = 1 / 32
+    """Of both, per square root of the number of terms and per term; see `terms`. Plain float32
+    loops over up to 65,536 random terms reached an RMS of 0.3 sqrt(n) u S, over equal ones 0.14
+    n u S."""
     output_ulps: float = 1.0
     """The output's own rounding is always allowed: one ulp, which is 2*u*|truth| at most."""
 

@@ -24,6 +24,7 @@ from kernelwright.judge.verify.discrete import (
     Source,
     Sources,
 )
+from kernelwright.judge.verify.terms import LongestSum, Watcher, growth, repeats
 from kernelwright.tasks.bind import bind
 from kernelwright.tasks.reference import Reference, Shape
 from kernelwright.tasks.slots import Signature, Slot
@@ -40,9 +41,9 @@ _NEARBY = 8
 class _Promote(TorchDispatchMode):
     """Every floating tensor and dtype argument of every ATen call becomes float64."""
 
-    def __init__(self, narrow: set[str], sources: Sources | None = None) -> None:
+    def __init__(self, narrow: set[str], watcher: Watcher | None = None) -> None:
         super().__init__()
-        self._narrow, self._sources = narrow, sources
+        self._narrow, self._watcher = narrow, watcher
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -56,10 +57,10 @@ class _Promote(TorchDispatchMode):
             self._narrow.add(func._schema.name)
             narrowed = tree_map(_to_float32, (args, kwargs or {}))
             result = tree_map(_widen, func(*narrowed[0], **narrowed[1]))
-        if self._sources is not None:
+        if self._watcher is not None:
             names = [argument.name for argument in func._schema.arguments]
             given = dict(zip(names, wide_args, strict=False)) | wide_kwargs
-            self._sources.see(func, given, result)
+            self._watcher.see(func, given, result)
         return result
 
 
@@ -96,6 +97,7 @@ class Oracle:
         """
         self._signature = signature
         self._narrow: set[str] = set()
+        self._terms: int | None = None
         self._model = reference.build(shape, seed=42)
         self._slots = [
             torch.empty_strided(
@@ -127,7 +129,12 @@ class Oracle:
         ]
 
     def sensitivity(
-        self, values: list[torch.Tensor], truth: list[torch.Tensor], *, seed: int = 0
+        self,
+        values: list[torch.Tensor],
+        truth: list[torch.Tensor],
+        *,
+        coherent: bool = False,
+        seed: int = 0,
     ) -> list[Scale]:
         """Per output, what its errors are held against when they exceed the reference's own.
 
@@ -136,30 +143,39 @@ class Oracle:
         signs r, over all floating slots, by forward differences. For a sum of positive terms it is
         sum|J||x|, the S of Higham's (3.12); for mixed signs the RMS underestimates it by at most
         sqrt(n), which the budget's multiple covers for random rounding. For a discrete output the
-        operator that chose it.
+        operator that chose it. S comes multiplied by the `growth` of the longest sum.
 
         Args:
             values: one tensor per slot.
             truth: what the oracle gave for them.
+            coherent: terms of one sum may be nearly equal; see `growth`.
             seed: of the random signs.
         """
+        factor = growth(self._longest_sum(), coherent=coherent or repeats(values))
         floating = [at for at, t in enumerate(truth) if t.is_floating_point()]
         scales: list[Scale] = [Derived(list)] * len(truth)
         if floating:
             base = [truth[at] for at in floating]
             sizes = self._sizes(values, base, lambda: self._pick_outputs(floating), seed=seed)
             for at, size in zip(floating, sizes, strict=True):
-                scales[at] = size
+                scales[at] = size.mul_(factor)
         if len(floating) < len(truth):
             self._set(values)
             sources = Sources()
             for at, output in enumerate(self._run(sources)):
                 if at not in floating:
-                    scales[at] = self._origin(values, at, sources.of(output), seed=seed)
+                    source = sources.of(output)
+                    scales[at] = self._origin(values, at, source, factor=factor, seed=seed)
         return scales
 
     def _origin(
-        self, values: list[torch.Tensor], at: int, source: Source | None, *, seed: int
+        self,
+        values: list[torch.Tensor],
+        at: int,
+        source: Source | None,
+        *,
+        factor: float,
+        seed: int,
     ) -> Origin:
         dtype = self._task_dtype()
         if source is None:
@@ -168,7 +184,8 @@ class Oracle:
         base = [operand.clone() for operand in source.values]
 
         def scale() -> tuple[torch.Tensor, ...]:
-            return tuple(self._sizes(values, base, lambda: self._operands(at), seed=seed))
+            sizes = self._sizes(values, base, lambda: self._operands(at), seed=seed)
+            return tuple(size.mul_(factor) for size in sizes)
 
         return Choice(source.kind, tuple(base), source.dim, source.shape, dtype, scale)
 
@@ -219,6 +236,14 @@ class Oracle:
             for size, total in zip(largest, squares, strict=True)
         ]
 
+    def _longest_sum(self) -> int:
+        """Of a run on whatever values are set: it depends on sizes alone."""
+        if self._terms is None:
+            watcher = LongestSum()
+            self._run(watcher)
+            self._terms = watcher.terms
+        return self._terms
+
     def _set(
         self,
         values: list[torch.Tensor],
@@ -239,11 +264,11 @@ class Oracle:
         floats = [dtype for dtype in dtypes if dtype in UNIT_ROUNDOFF]
         return max(floats, key=lambda dtype: UNIT_ROUNDOFF[dtype], default=torch.float32)
 
-    def _run(self, sources: Sources | None = None) -> list[torch.Tensor]:
+    def _run(self, watcher: Watcher | None = None) -> list[torch.Tensor]:
         default = torch.get_default_dtype()
         torch.set_default_dtype(torch.float64)
         try:
-            with torch.no_grad(), _Promote(self._narrow, sources):
+            with torch.no_grad(), _Promote(self._narrow, watcher):
                 return [output.detach() for output in self._call()]
         finally:
             torch.set_default_dtype(default)

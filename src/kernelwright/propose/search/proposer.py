@@ -31,7 +31,7 @@ class SearchProposer:
     """Yields rewritten graphs, then template variants, then the better half of them again."""
 
     def propose(self, problem: Problem, history: Sequence[Verdict]) -> Iterator[Candidate]:
-        """See `Proposer.propose`. Ends at once where the reference cannot be captured."""
+        """See `Proposer.propose`. Where the reference cannot be captured, a note says why."""
         try:
             graph, builder = capture(
                 problem.reference,
@@ -39,13 +39,16 @@ class SearchProposer:
                 problem.signature,
                 other_shape=another_shape(problem.reference.domain, problem.shape),
             )
-        except CaptureFailed:
+        except CaptureFailed as error:
+            problem.note(f"the search cannot read this task: {error}")
             return
         seen: dict[str, Candidate] = {}
         for candidate in _first_round(graph, builder):
             if candidate.id not in seen:
                 seen[candidate.id] = candidate
                 yield candidate
+        if not seen:
+            problem.note("the search has no idea for this task: no rule or template applies")
         yield from _halve(seen, history)
 
 
