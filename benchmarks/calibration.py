@@ -22,6 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+from conditions import conditions
 from planted.kernels import BODIES, planted
 
 from kernelwright.backends import BACKENDS, BuildFailure
@@ -49,6 +50,7 @@ def main() -> None:
         for op in OPS:
             study(op, each, options)
     result = summarise(read(options.keep, loaded=options.load))
+    result["conditions"] = conditions()
     print(json.dumps(result) if options.json else as_text(result))
 
 

@@ -26,6 +26,7 @@ from itertools import islice
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+from conditions import conditions
 from corpus import BUGS, HONEST
 
 from kernelwright.backends import BACKENDS, BuildFailure
@@ -67,6 +68,10 @@ EQUIVALENT: dict[str, str] = {
     "aa8dc117c8c7": "masked_cumsum: only the size from which threads are used differs",
     "329f44317206": "masked_cumsum: sizes are read off the mask, which has the same shape",
     "cfd13cde4399": "layernorm: a loop that never runs, the one before it leaves fewer than 16",
+    "ae7e65c9cb18": "masked_cumsum: a loop that never runs, as above",
+    "753f24747ff6": "masked_cumsum: the loop after it does the block that is left",
+    "484b9ef9aba5": "softmax: only the maximum is rounded, and any number near it does as well",
+    "c11bd4a7e0c1": "layernorm: the scratch that gets too small is never used",
     "14a2b7c4f43e": "softmax: a loop that never runs, the one before it leaves fewer than 16",
 }
 
@@ -92,6 +97,7 @@ def main() -> None:
         "missed": [r for r in bugs if not r["rejected"]],
         "wronged": [r for r in honest if not r["accepted"]],
         "seed": options.seed,
+        "conditions": conditions(),
         "rows": rows,
     }
     if options.json:

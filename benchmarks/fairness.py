@@ -1,6 +1,6 @@
 """Does any arm pay what another does not? One computation as eager, graph and cpp.
 
-    python benchmarks/fairness.py [--pairs 61] [--json]
+    python benchmarks/fairness.py [--pairs 60] [--json]
 
 All three read the same 64 MiB at memory speed, so they take the same time; a ratio other than 1.00,
 beyond the width of eager against itself, is the judge's own doing. (Calls of a few microseconds do
@@ -19,8 +19,12 @@ import statistics
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from conditions import conditions
 
 from kernelwright.backends import BACKENDS, Artefact, BuildFailure
 from kernelwright.core import Candidate, SourceFile
@@ -105,7 +109,7 @@ for line in sys.stdin:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=61)
+    parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     rows: list[dict[str, object]] = []
@@ -120,7 +124,7 @@ def main() -> None:
                     stock[f"{name} {baseline}{settings}"] = ratio
     judged = [ratio for key, ratio in stock.items() if "default_malloc" not in key]
     worst = max(judged, key=lambda ratio: abs(ratio - 1))
-    result = {"rows": rows, "stock_ratio": worst, "stock": stock}
+    result = {"rows": rows, "stock_ratio": worst, "stock": stock, "conditions": conditions()}
     print(json.dumps(result) if options.json else as_text(result))
 
 

@@ -17,6 +17,10 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+from conditions import conditions
 
 from kernelwright.backends import BACKENDS, BuildFailure
 from kernelwright.core import Candidate
@@ -45,6 +49,7 @@ def main() -> None:
         "t1_cpu_s_all": costs,
         "t1_cpu_s_first": first,
         "t1_wall_s": statistics.median(walls),
+        "conditions": conditions(),
     }
     print(
         json.dumps(result) if options.json else "\n".join(f"{k:16} {v}" for k, v in result.items())

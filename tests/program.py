@@ -42,7 +42,7 @@ def run(*words: str | Path, first: tuple[str, ...] = (str(PROGRAM),), **env: str
         capture_output=True,
         text=True,
         timeout=PATIENCE_S,
-        env={**os.environ, **env},
+        env={**{k: v for k, v in os.environ.items() if k not in ("CC", "CXX")}, **env},
         check=False,
     )
     return Ran(done.returncode, done.stdout, done.stderr)

@@ -10,7 +10,7 @@ class Model(nn.Module):
 
 
 def get_inputs() -> list[torch.Tensor]:
-    return [torch.randn(60, 384), torch.randn(256, 384)]
+    return [torch.randn(24, 384), torch.randn(256, 384)]
 
 
 def get_init_inputs() -> list[object]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import program
-from kernelwright.runs import open_run, write_candidate
+import records
+from kernelwright.core import FileOrigin, Task
+from kernelwright.runs import create_run, open_run, write_candidate
 from kernelwright.tasks.catalog import builtin_names
 
 TINY_TASK = """
@@ -163,6 +169,7 @@ def test_optimize_ends_with_the_promised_object_and_a_run_that_agrees(softmax, t
         "candidates",
         "accepted",
         "wins",
+        "notes",
     ]
     assert ran.status == {"win": 0, "no_win": 1}[result["outcome"]]
     folder = open_run(Path(result["run"]))
@@ -210,3 +217,67 @@ def test_a_stored_candidate_can_be_judged_again(task, kernel, tmp_path):
     ran = program.run("judge", tmp_path / "stored", "--task", task, "--tier", "T0")
     assert ran.status == 0
     assert "builds and loads" in ran.out
+
+
+@pytest.mark.serial
+def test_a_run_goes_on_where_it_stopped(softmax, tmp_path):
+    first = program.run("optimize", softmax, "--budget", "5m,1", "--runs", tmp_path, "--json").json
+    folder = open_run(Path(first["run"]))
+    before = folder.verdicts()
+    ran = program.run("optimize", "--resume", folder.path, "--budget", "5m,3", "--json")
+    assert ran.status in (0, 1), ran.err
+    assert ran.json["run"] == str(folder.path)
+    after = folder.verdicts()
+    assert after[: len(before)] == before
+    assert [v.tier for v in after].count("T1") == 3
+    told = program.run("explain", folder.path)
+    assert told.status == 0
+    assert "calls compared in full with float64" in told.out
+    again = program.run("reverify", folder.path)
+    if folder.best() is None:
+        assert "it has no verified win" in again.complaint
+    else:
+        assert folder.verdicts()[-1].tier == "T3"
+
+
+@pytest.mark.serial
+def test_five_kills_lose_and_repeat_nothing():
+    script = Path(__file__).parents[2] / "benchmarks" / "resume.py"
+    words = [sys.executable, str(script), "--kills", "5", "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout) == {"kills": 5, "lost": 0, "duplicated": 0}
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["optimize"], "needs a TASK, or --resume RUN"),
+        (["optimize", "softmax", "--resume", "runs/x"], "needs a TASK, or --resume RUN"),
+        (["optimize", "--resume", "no/such/run"], "it has no run.json"),
+        (["reverify", "no/such/run"], "it has no run.json"),
+        (["explain", "no/such/run"], "it has no run.json"),
+        (["explain", "/dev/null"], "RUN/candidates/ID"),
+    ],
+)
+def test_what_cannot_be_resumed_is_one_line(words, says):
+    ran = program.run(*words)
+    assert ran.status == 2
+    assert says in ran.complaint
+
+
+def test_a_changed_task_and_a_busy_folder_are_not_resumed(task, tmp_path):
+    origin = FileOrigin(path=str(task))
+    digest = hashlib.sha256(TINY_TASK.encode()).hexdigest()
+    record = records.run_record().model_copy(
+        update={"task": Task(name="tiny", origin=origin, source_hash=digest), "proposer": "search"}
+    )
+    folder = create_run(tmp_path / "runs", record)
+    with folder.lock():
+        busy = program.run("optimize", "--resume", folder.path)
+    assert busy.status == 2
+    assert "another kernelwright is at work in it" in busy.complaint
+    task.write_text(TINY_TASK + "# another\n")
+    changed = program.run("optimize", "--resume", folder.path)
+    assert changed.status == 2
+    assert "it was changed since the run began" in changed.complaint
+    assert folder.verdicts() == []

@@ -112,7 +112,7 @@ def test_t2_sees_other_shapes_all_families_and_every_baseline(session):
 
 
 def test_t2_finds_what_runs_past_the_end_of_its_scratch(session):
-    body = "float* s = (float*)malloc(4 * C); s[C] = 0; free(s);" + HONEST
+    body = "volatile float* s = (float*)malloc(4 * C); s[C] = 0; free((void*)s);" + HONEST
     outcome = refusal(session, cpp(body), "T2")
     assert outcome.stage == "verify"
     assert "SIGSEGV" in outcome.reason

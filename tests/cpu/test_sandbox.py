@@ -246,9 +246,9 @@ def test_a_closed_worker_is_gone(nursery, tmp_path):
     [
         DOUBLE.replace("i < n", "i <= n"),
         "for (long i = 0; i < n; i++) y[i] = x[i + 1];",
-        "float* s = (float*)malloc(4 * n - 64); memcpy(s, x, 4 * n); memcpy(y, s, 4 * n);",
-        "float* s = (float*)calloc(n, 2); s[n] = 1; memcpy(y, x, 4 * n);",
-        "float* s = new float[n]; delete[] s; y[0] = s[0];",
+        "volatile float* s = (float*)malloc(4 * n - 64); s[n - 1] = 1; memcpy(y, x, 4 * n);",
+        "volatile float* s = (float*)calloc(n, 2); s[n] = 1; memcpy(y, x, 4 * n);",
+        "volatile float* s = (float*)malloc(4 * n); free((void*)s); y[0] = s[0];",
     ],
 )
 def test_behind_a_fence_what_runs_past_the_end_crashes(nursery, tmp_path, body):

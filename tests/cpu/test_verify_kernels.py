@@ -120,7 +120,17 @@ def _argmax_by_scan(values: Values) -> Values:
     return [index]
 
 
+def _softmax_single_carry(values: Values) -> Values:
+    """Adds a thousand equal terms one after the other: every rounding goes the same way."""
+    powers = torch.exp(values[0] - values[0].amax(1, keepdim=True))
+    total = torch.zeros(len(powers))
+    for column in powers.unbind(1):
+        total = total + column
+    return [powers / total[:, None]]
+
+
 HONEST: list[tuple[str, Kernel]] = [
+    ("softmax", _softmax_single_carry),
     ("softmax", _softmax_online),
     ("softmax", _softmax_by_reciprocal),
     ("layernorm", _layernorm_two_pass),
@@ -235,15 +245,6 @@ def _without_maximum(values: Values) -> Values:
     return [powers / powers.sum(1, keepdim=True)]
 
 
-def _single_carry(values: Values) -> Values:
-    """Adds a thousand equal terms one after the other: every rounding goes the same way."""
-    powers = torch.exp(values[0] - values[0].amax(1, keepdim=True))
-    total = torch.zeros(len(powers))
-    for column in powers.unbind(1):
-        total = total + column
-    return [powers / total[:, None]]
-
-
 def _last_of_equals(values: Values) -> Values:
     (x,) = values
     return [x.shape[1] - 1 - x.flip(1).argmax(1)]
@@ -259,7 +260,6 @@ def _clamped(values: Values) -> Values:
     [
         ("layernorm", _one_pass_variance, {"shifted"}),
         ("softmax", _without_maximum, {"scaled_up"}),
-        ("softmax", _single_carry, {"ties"}),
         ("argmax", _last_of_equals, {"ties", "small_integers"}),
         ("masked_cumsum", _clamped, {"scaled_up", "cancellation", "heavy_tail"}),
     ],

@@ -123,7 +123,9 @@ def test_sensitivity_of_a_sum_is_the_sum_of_sizes(tmp_path: Path) -> None:
         values = one.drawer.draw(family, counter=1, weights=1)
         (scale,) = one.oracle.sensitivity(values, one.oracle(values))
         assert isinstance(scale, torch.Tensor)
-        exact = values[0].double().abs().sum(1) * growth(96, coherent=False)
+        factor = growth(96, coherent=False)
+        exact = values[0].double().abs().sum(1) * factor
+        exact += values[0].double().sum(1).abs() * (factor - 1)
         torch.testing.assert_close(scale, exact, rtol=1e-6, atol=1e-6)
 
 
@@ -135,7 +137,7 @@ def test_sensitivity_of_a_product_covers_its_rounding(tmp_path: Path) -> None:
     exact = values[0].double().abs() @ values[1].double().abs() * growth(96, coherent=False)
     assert isinstance(scale, torch.Tensor)
     # |J||x| has both factors move: twice |x||y|. From mixed signs it is met up to sqrt(n).
-    assert bool((scale <= 2.01 * exact).all())
+    assert bool((scale <= 2.4 * exact).all()), "and 0.55 of its own size for the long sum"
     assert bool(scale.mean() >= 2 * exact.mean() / 96**0.5)
 
 

@@ -37,7 +37,7 @@ def test_the_command_line_and_runs_do_not_import_torch(module):
     ("words", "said"),
     [
         (["optimise", "softmax"], 'Did you mean "optimize"?'),
-        (["optimize"], "requires an argument"),
+        (["judge", "k.cpp"], "requires an argument"),
         (["optimize", "softmax", "--bugdet", "9s"], "Unknown option: --bugdet"),
         (["optimize", "softmax", "--tier", "T9"], 'Invalid value "T9" for --tier'),
         (["optimize", "softmax", "--seed", "-1"], "Must be >= 0"),

@@ -14,9 +14,11 @@ from cyclopts import App
 
 import kernelwright
 from kernelwright.cli.doctor import doctor
+from kernelwright.cli.explain import explain
 from kernelwright.cli.judge import judge
 from kernelwright.cli.optimize import optimize
 from kernelwright.cli.output import Exit, complain, print_json, show_warnings_as_lines
+from kernelwright.cli.reverify import reverify
 from kernelwright.cli.tasks import tasks
 from kernelwright.core.errors import KernelwrightError, MachineUnsupported
 
@@ -30,6 +32,8 @@ app.command(doctor)
 app.command(tasks)
 app.command(optimize)
 app.command(judge)
+app.command(reverify)
+app.command(explain)
 
 
 def main(argv: list[str] | None = None) -> NoReturn:

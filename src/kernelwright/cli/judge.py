@@ -43,13 +43,20 @@ def judge(
     if json:
         print_json(verdict.model_dump(mode="json") | {"win": verdict.win})
     else:
-        say(f"{found.name}  {subject.kind} {subject.id}  {tier}: {summarise(verdict)}")
-        for note in verdict.provenance.notes:
-            say(f"  note: {note}")
-    return _status(verdict)
+        tell(verdict)
+    return status_of(verdict)
 
 
-def _status(verdict: Verdict) -> Exit:
+def tell(verdict: Verdict) -> None:
+    """A Verdict for people: what was found, and the notes that belong to it."""
+    subject = f"{verdict.candidate_kind} {verdict.candidate}"
+    say(f"{verdict.task}  {subject}  {verdict.tier}: {summarise(verdict)}")
+    for note in verdict.provenance.notes:
+        say(f"  note: {note}")
+
+
+def status_of(verdict: Verdict) -> Exit:
+    """0 for a win, or where nothing was to be timed; 3 where the machine is to blame; else 1."""
     from kernelwright.core.verdict import Accepted, Inconclusive, NotTimed
 
     match verdict.outcome:

@@ -28,12 +28,20 @@ if TYPE_CHECKING:
     from kernelwright.propose import Proposer
     from kernelwright.runs import RunFolder
 
+_BUDGET = "90s"
 _STATUS = {
     "win": Exit.DONE,
     "no_win": Exit.NO_WIN,
     "inconclusive": Exit.INCONCLUSIVE,
     "interrupted": Exit.INTERRUPTED,
 }
+
+
+class WrongTask(KernelwrightError):
+    """Neither a TASK nor a Run to go on with, or both."""
+
+    def __init__(self) -> None:
+        super().__init__("optimize needs a TASK, or --resume RUN, which has one: name one of them")
 
 
 class ProposerUnknown(KernelwrightError):
@@ -44,9 +52,10 @@ class ProposerUnknown(KernelwrightError):
 
 
 def optimize(
-    task: str,
+    task: str | None = None,
     *,
-    budget: str = "90s",
+    resume: Path | None = None,
+    budget: str | None = None,
     tier: Literal["T2", "T3"] = "T2",
     proposer: str = "search",
     input: Inputs = (),  # noqa: A002
@@ -59,25 +68,36 @@ def optimize(
 
     Args:
         task: A built-in name, file.py, file.py:Class, package.module:Class or kernelbench:1/23.
+        resume: A run folder to go on with: its task and proposer, and what it has judged already.
         budget: Wall time with start-up (90s, 5m, 1h), a number of candidates (20), or both: 5m,20.
+            Default is 90s, or what the resumed run had.
         tier: How thoroughly the answer is verified before it is given: T2, or T3 in fresh sessions.
         proposer: Who proposes candidates.
         runs: Where run folders go.
     """
-    from kernelwright.runs import create_run
-    from kernelwright.tasks.catalog import find_task
+    from kernelwright.runs import create_run, open_run
+    from kernelwright.tasks.catalog import find_task, require_unchanged, words_of
 
-    limit, make = read_budget(budget), _proposer(proposer)
-    found = find_task(task, inputs=input, kernelbench=kernelbench)
-    folder = create_run(runs, _record(found, proposer, limit))
-    answer, ground = _search(folder, make(), tier=tier, seed=seed, as_json=json)
+    if (task is None) == (resume is None):
+        raise WrongTask
+    limit = read_budget(budget or _BUDGET)
+    if resume is not None:
+        folder = open_run(resume)
+        require_unchanged(folder.record.task)
+        limit = limit if budget else folder.record.budget
+        make = _proposer(folder.record.proposer)
+    else:
+        make = _proposer(proposer)
+        found = find_task(str(task), inputs=input, kernelbench=kernelbench)
+        folder = create_run(runs, _record(found, proposer, limit))
+    with folder.lock():
+        answer, ground = _search(folder, make(), limit, tier=tier, seed=seed, as_json=json)
     if answer.outcome == "interrupted":
         complain(f"interrupted; what was judged so far is in {folder.path}")
     if json:
         print_json(as_object(answer, folder))
     else:
-        options = _options(input, kernelbench)
-        say(as_text(answer, folder, ground, task=shlex.join([task, *options])))
+        say(as_text(answer, folder, ground, task=shlex.join(words_of(folder.record.task))))
     return _STATUS[answer.outcome]
 
 
@@ -90,14 +110,20 @@ def _proposer(name: str) -> Callable[[], Proposer]:
 
 
 def _search(
-    folder: RunFolder, proposer: Proposer, *, tier: Tier, seed: int | None, as_json: bool
+    folder: RunFolder,
+    proposer: Proposer,
+    budget: Budget,
+    *,
+    tier: Tier,
+    seed: int | None,
+    as_json: bool,
 ) -> tuple[Answer, Ground | None]:
     """Runs the loop under a live display; an interrupt at any moment is an Answer too."""
     from kernelwright.judge import open_session
     from kernelwright.optimize import Answer
     from kernelwright.optimize import optimize as run_loop
 
-    task, budget, started = folder.record.task, folder.record.budget, _process_started()
+    task, started = folder.record.task, _process_started()
     answer, ground = Answer(outcome="interrupted"), None
     try:
         with (
@@ -125,12 +151,6 @@ def _process_started() -> float:
     since_boot_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot_s
     return time.monotonic() - age_s
-
-
-def _options(inputs: tuple[str, ...], kernelbench: Path | None) -> list[str]:
-    """The options that name the same Task again."""
-    named = [word for text in inputs for word in ("--input", text)]
-    return [*named, "--kernelbench", str(kernelbench)] if kernelbench else named
 
 
 def _record(task: Task, proposer: str, budget: Budget) -> RunRecord:

@@ -17,7 +17,7 @@ class Effort:
     """Further shapes of the Task's domain: just above and just below powers of two, a bound, and
     the rest drawn in secret."""
     pairs: int
-    """Timed pairs against each baseline; a baseline shown not to be the fastest gets fewer."""
+    """Timed pairs against each baseline, even in number; one shown not to bind gets fewer."""
     most_pairs: int
     """As many again, and again, up to this, while the interval is wider than `width`."""
     width: float
@@ -44,8 +44,8 @@ EFFORTS: dict[Tier, Effort] = {
     "T1": Effort(
         families=3,
         shapes=0,
-        pairs=11,
-        most_pairs=22,
+        pairs=18,
+        most_pairs=36,
         width=0.04,
         check_share=0.2,
         all_baselines=False,
@@ -53,8 +53,8 @@ EFFORTS: dict[Tier, Effort] = {
     "T2": Effort(
         families=99,
         shapes=4,
-        pairs=41,
-        most_pairs=123,
+        pairs=50,
+        most_pairs=150,
         width=0.025,
         check_share=0.15,
         all_baselines=True,
@@ -62,8 +62,8 @@ EFFORTS: dict[Tier, Effort] = {
     "T3": Effort(
         families=99,
         shapes=6,
-        pairs=41,
-        most_pairs=123,
+        pairs=50,
+        most_pairs=150,
         width=0.025,
         check_share=0.5,
         all_baselines=True,

@@ -40,7 +40,7 @@ from kernelwright.tasks.catalog import reference_spec
 from kernelwright.tasks.reference import load_reference
 from kernelwright.tasks.shapes import edge_shapes
 
-_BASELINE_PAIRS = 15
+_BASELINE_PAIRS = 18
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 _PREFLIGHT_S = 120.0
 Event = Callable[[str], None]

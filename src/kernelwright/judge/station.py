@@ -32,7 +32,7 @@ _ARM_OF = {
     COMPILE: ("kernelwright.backends.arms:compiled", "default"),
     MAX_AUTOTUNE: ("kernelwright.backends.arms:compiled", "max-autotune-no-cudagraphs"),
 }
-_RESOLUTION_PAIRS = 41
+_RESOLUTION_PAIRS = 50
 _PRIMED_BELOW_NS = 20_000_000
 _NO_OP_SOURCE = """#include "kernelwright.h"
 extern "C" void kernel(const kw_tensor*, int, const kw_tensor*, int) {}

@@ -16,7 +16,7 @@ from kernelwright.judge.verify.compare import compare, measure_yardstick
 from kernelwright.tasks.draw import COHERENT
 
 _WIN = 1.05
-_FEWEST = 10
+_FEWEST = 12
 """Pairs before a baseline may be found not to bind, and between two looks."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -18,6 +19,7 @@ _RESERVE_SHARE = 0.35
 """Of the wall budget, kept for confirming: a T2 Verdict on a small Task takes 10 to 30 s."""
 _MAX_RESERVE_S = 120.0
 _MAX_CONFIRMED = 3
+Stored = defaultdict[tuple[str, Tier], deque[Verdict]]
 Watcher = Callable[[Candidate, Verdict], None]
 
 
@@ -68,6 +70,9 @@ def optimize(
 ) -> Answer:
     """Runs the loop. An interrupt ends it early with what there is.
 
+    Verdicts that the folder holds already are taken as they stand and not made again: an
+    interrupted Run goes on where it stopped, since a proposer is a function of its history.
+
     Args:
         session: judges.
         proposer: yields Candidates; sees the Verdicts so far.
@@ -96,6 +101,7 @@ class _Loop:
         self._won: set[str] = set()
         self._right: dict[str, _Screened] = {}
         self._inconclusive = 0
+        self._stored = _by_candidate(folder.verdicts())
 
     def screen(self, proposer: Proposer, budget: Budget) -> None:
         """Judges at T1 what the proposer yields; at least one Candidate, whatever start-up took."""
@@ -147,6 +153,11 @@ class _Loop:
             self.answer.best = verdict
 
     def _judge(self, candidate: Candidate, tier: Tier) -> Verdict:
+        stored = self._stored[candidate.id, tier]
+        if stored:
+            verdict = stored.popleft()
+            self._watch(candidate, verdict)
+            return verdict
         self._folder.save_candidate(candidate)
         verdict = self._session.judge(candidate, tier)
         if isinstance(verdict.outcome, Inconclusive):
@@ -171,3 +182,12 @@ class _Loop:
     def _mark_first_win(self) -> None:
         if self.answer.first_win_s is None:
             self.answer.first_win_s = time.monotonic() - self._started
+
+
+def _by_candidate(verdicts: list[Verdict]) -> Stored:
+    """In the order they were made; an inconclusive one says nothing, so it is asked for again."""
+    stored: Stored = defaultdict(deque)
+    for verdict in verdicts:
+        if not isinstance(verdict.outcome, Inconclusive):
+            stored[verdict.candidate, verdict.tier].append(verdict)
+    return stored

@@ -9,6 +9,8 @@ import os
 import re
 import secrets
 import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -34,6 +36,24 @@ class RunFolder:
     def __init__(self, path: Path, record: RunRecord) -> None:
         self.path = path
         self.record = record
+
+    @contextmanager
+    def lock(self) -> Generator[None]:
+        """Holds the folder for one writer; the system lets go of it when the process ends.
+
+        Raises:
+            RunFolderUnusable: another process is writing to it.
+        """
+        with explaining(self.path):
+            fd = os.open(self.path / _HEAD, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            what = "another kernelwright is at work in it"
+            raise RunFolderUnusable(str(self.path), what, "Wait for it, or end it.") from None
+        finally:
+            os.close(fd)
 
     def append(self, verdict: Verdict) -> None:
         """Adds one line in one write, on disk when this returns.

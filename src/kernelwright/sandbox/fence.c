@@ -1,4 +1,4 @@
-/* malloc for calls that check and are not timed: every block ends at a page that no one may touch,
+/* malloc for calls that check and are not timed: every block ends at pages that no one may touch,
  * and starts out as NaN.
  *
  * A kernel that runs past the end of its scratch, its outputs or its inputs is usually lucky and
@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #define PAGE 4096ul
+#define FENCE (16 * PAGE)
 #define SMALLEST_ALIGNMENT 16ul
 #define UNWRITTEN 0xff /* a NaN in every floating-point type, -1 in every integer */
 
@@ -23,13 +24,13 @@ static header* header_of(void* block) { return (header*)block - 1; }
 
 static void* fenced(size_t size, size_t alignment) {
   if (alignment < SMALLEST_ALIGNMENT) alignment = SMALLEST_ALIGNMENT;
-  if (size > PTRDIFF_MAX - 4 * PAGE - alignment) return errno = ENOMEM, NULL;
+  if (size > PTRDIFF_MAX - FENCE - 4 * PAGE - alignment) return errno = ENOMEM, NULL;
   size_t room = (sizeof(header) + size + alignment + PAGE - 1) & ~(PAGE - 1);
-  char* base = mmap(NULL, room + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char* base = mmap(NULL, room + FENCE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) return errno = ENOMEM, NULL;
-  mprotect(base + room, PAGE, PROT_NONE);
+  mprotect(base + room, FENCE, PROT_NONE);
   char* block = (char*)((uintptr_t)(base + room - size) & ~(alignment - 1));
-  *header_of(block) = (header){base, room + PAGE, size, alignment};
+  *header_of(block) = (header){base, room + FENCE, size, alignment};
   memset(block, UNWRITTEN, size);
   return block;
 }

@@ -110,7 +110,7 @@ static void release(void* data) { free(data); }
 static void* place_input(const wire_tensor* spec, char* arena) {
   (void)arena;
   size_t room = (spec->nbytes + 4095) & ~4095ul;
-  char* base = mmap(NULL, room + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char* base = mmap(NULL, room + 16 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (base == MAP_FAILED) _exit(66);
   return base + ((room - spec->nbytes) & ~63ul);
 }

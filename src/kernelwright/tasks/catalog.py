@@ -86,13 +86,50 @@ def reference_spec(task: Task) -> ReferenceSpec:
             return ReferenceSpec("module", target, class_name, given)
 
 
+def words_of(task: Task) -> list[str]:
+    """The words that name the Task on a command line: the argument and its options."""
+    match task.origin:
+        case BuiltinOrigin(name=name):
+            return [name]
+        case FileOrigin(path=path):
+            return [path]
+        case KernelBenchOrigin(path=path, level=level, problem=problem):
+            return [f"kernelbench:{level}/{problem}", "--kernelbench", str(Path(path).parents[1])]
+        case ModuleOrigin(target=target, class_name=class_name, inputs=inputs):
+            shapes = ["x".join(map(str, spec.shape)) + f":{spec.dtype}" for spec in inputs]
+            options = [word for shape in shapes for word in ("--input", shape)]
+            return [f"{target}:{class_name}", *options]
+
+
+def require_unchanged(task: Task) -> None:
+    """Checks that a stored Task still means what it meant.
+
+    Raises:
+        TaskNotFound: its file or module is gone.
+        TaskUnusable: its source was changed since, so its Verdicts are about something else.
+    """
+    match task.origin:
+        case BuiltinOrigin(name=name):
+            path = _existing(str(_BUILTIN / f"{name}.py"))
+        case FileOrigin(path=text) | KernelBenchOrigin(path=text):
+            path = _existing(text)
+        case ModuleOrigin(target=target, class_name=class_name):
+            path = _existing(target) if target.endswith(".py") else _module_file(target, class_name)
+    if _digest(_read(path)) != task.source_hash:
+        raise TaskUnusable(str(path), "it was changed since the run began", "Start a new run.")
+
+
 def _task(name: str, origin: Origin, source: str, *, domain: tuple[Dim, ...] | None = None) -> Task:
     return Task(
         name=name,
         origin=origin,
-        source_hash=hashlib.sha256(source.encode()).hexdigest(),
+        source_hash=_digest(source),
         domain=_domain(source) if domain is None else domain,
     )
+
+
+def _digest(source: str) -> str:
+    return hashlib.sha256(source.encode()).hexdigest()
 
 
 def _read(path: Path) -> str:

@@ -114,8 +114,9 @@ FAMILIES: dict[str, Family | None] = {
 }
 """By name; `nominal` is the Task's own `get_inputs`. Applicable where the fp64 output is finite."""
 
-COHERENT = frozenset({"scaled_down", "impulse", "ties", "small_integers"})
-"""Families in which the terms of a sum may be nearly equal: their roundings do not average out."""
+COHERENT = frozenset({"scaled_down", "impulse", "heavy_tail", "ties", "small_integers"})
+"""Families in which the terms of a sum may be nearly equal, or as small as its last place: then
+their roundings go one way and do not average out."""
 
 _STREAMS = {name: at for at, name in enumerate(FAMILIES)}
 _WEIGHTS_STREAM = len(FAMILIES)

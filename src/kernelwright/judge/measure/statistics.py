@@ -1,6 +1,6 @@
 """Claims with an error rate: order-statistic intervals and the sign test. No distribution assumed.
 
-The unit is one adjacent pair of calls on the same fresh inputs; `log_ratios` are
+The unit is a block of adjacent calls on the same fresh inputs; `log_ratios` are
 ln(baseline time / candidate time). Sources: order-statistic interval for the median, Conover,
 Practical Nonparametric Statistics, 3.2; sign test, 3.4.
 """

@@ -192,14 +192,18 @@ def _is_exact(want: torch.Tensor, precision: str) -> bool:
 
 def _largest_share(got: torch.Tensor, want: torch.Tensor, *, room: float, ulp: float) -> float:
     """The largest error as a share of `room` and one unit in the last place of its own element."""
-    # Below the normal range the spacing of floating-point numbers no longer shrinks.
-    floor = room + torch.finfo(got.dtype).smallest_normal * torch.finfo(got.dtype).eps
+    floor = room + _smallest_step(got.dtype)
     mine, truth, largest = got.reshape(-1), want.reshape(-1), 0.0
     for start in range(0, truth.numel(), _CHUNK):
         part = truth[start : start + _CHUNK]
         error = torch.sub(part, mine[start : start + _CHUNK]).abs_()
         largest = max(largest, float(error.div_(part.abs().mul_(ulp).add_(floor)).max()))
     return largest
+
+
+def _smallest_step(dtype: torch.dtype) -> float:
+    """Below the normal range the spacing of floating-point numbers no longer shrinks."""
+    return torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
 
 
 def _within_condition(
@@ -214,6 +218,7 @@ def _within_condition(
     assert isinstance(scale, torch.Tensor)
     u = unit_roundoff(got.dtype, precision)
     ulp = 2 * BUDGETS.output_ulps * UNIT_ROUNDOFF[got.dtype]
+    floor = _smallest_step(got.dtype)
     mine, truth, sizes = got.reshape(-1), want.reshape(-1), scale.reshape(-1)
     largest, squares = 0.0, [0.0, 0.0, 0.0]
     for start in range(0, truth.numel(), _CHUNK):
@@ -223,7 +228,7 @@ def _within_condition(
         for at, one in enumerate((error, sizes[part], size)):
             squares[at] += float(torch.dot(one, one))
         bound = size.mul_(ulp).add_(sizes[part], alpha=BUDGETS.condition_max * u)
-        largest = max(largest, float(error.div_(bound.clamp_min_(1e-300)).max()))
+        largest = max(largest, float(error.div_(bound.add_(floor)).max()))
         if largest > 1.0:
             return found
     error_rms, scale_rms, size_rms = (math.sqrt(s / truth.numel()) for s in squares)

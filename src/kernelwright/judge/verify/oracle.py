@@ -143,7 +143,11 @@ class Oracle:
         signs r, over all floating slots, by forward differences. For a sum of positive terms it is
         sum|J||x|, the S of Higham's (3.12); for mixed signs the RMS underestimates it by at most
         sqrt(n), which the budget's multiple covers for random rounding. For a discrete output the
-        operator that chose it. S comes multiplied by the `growth` of the longest sum.
+        operator that chose it.
+
+        The `growth` of the longest sum multiplies S; and where the output hardly moves with the
+        inputs, as a softmax near one, it still inherits what such a sum inside it lost, relative to
+        its own size.
 
         Args:
             values: one tensor per slot.
@@ -158,7 +162,7 @@ class Oracle:
             base = [truth[at] for at in floating]
             sizes = self._sizes(values, base, lambda: self._pick_outputs(floating), seed=seed)
             for at, size in zip(floating, sizes, strict=True):
-                scales[at] = size.mul_(factor)
+                scales[at] = size.mul_(factor).add_(truth[at].abs(), alpha=factor - 1.0)
         if len(floating) < len(truth):
             self._set(values)
             sources = Sources()

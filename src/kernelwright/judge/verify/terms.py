@@ -66,8 +66,9 @@ def growth(terms: int, *, coherent: bool) -> float:
         terms: of the longest sum.
         coherent: the terms may be nearly equal, so that their roundings add up.
     """
-    rate = BUDGETS.growth_coherent * terms if coherent else BUDGETS.growth_random * terms**0.5
-    return 1.0 + rate
+    if coherent:
+        return 1.0 + BUDGETS.growth_coherent * (terms - 1)
+    return 1.0 + BUDGETS.growth_random * (math.sqrt(terms) - 1.0)
 
 
 def repeats(values: list[torch.Tensor]) -> bool:
