@@ -256,7 +256,7 @@ def test_five_kills_lose_and_repeat_nothing():
         (["optimize", "--resume", "no/such/run"], "it has no run.json"),
         (["reverify", "no/such/run"], "it has no run.json"),
         (["explain", "no/such/run"], "it has no run.json"),
-        (["explain", "/dev/null"], "RUN/candidates/ID"),
+        (["explain", __file__], "RUN/candidates/ID"),
     ],
 )
 def test_what_cannot_be_resumed_is_one_line(words, says):
