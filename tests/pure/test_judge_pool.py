@@ -47,7 +47,7 @@ def test_memory_is_bounded(pool, made):
     take(pool.timed(), 100)
     before = len(made)
     again = take(pool.timed(), 100)
-    assert len(made) - before > 65
+    assert len(made) - before > 75
     assert len({id(one) for one in again}) == 100
 
 
