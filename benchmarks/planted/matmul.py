@@ -10,7 +10,7 @@ class Model(nn.Module):
 
 
 def get_inputs() -> list[torch.Tensor]:
-    return [torch.randn(24, 384), torch.randn(256, 384)]
+    return [torch.randn(24, 128), torch.randn(160, 128)]
 
 
 def get_init_inputs() -> list[object]:

@@ -10,7 +10,7 @@ class Model(nn.Module):
 
 
 def get_inputs() -> list[torch.Tensor]:
-    return [torch.randn(24, 64), torch.randn(512, 64)]
+    return [torch.randn(24, 64), torch.randn(256, 64)]
 
 
 def get_init_inputs() -> list[object]:

@@ -10,7 +10,7 @@ class Model(nn.Module):
 
 
 def get_inputs() -> list[torch.Tensor]:
-    return [torch.randn(60, 640)]
+    return [torch.randn(60, 192)]
 
 
 def get_init_inputs() -> list[object]:
