@@ -94,7 +94,8 @@ def resolution_of(session: Session, op: str) -> float:
     station = session.main
     artefact = BACKENDS["cpp"].build(planted(op, 1000), session.cache)
     again, baseline = station.spawn("again", artefact), station.baseline("1.00")
-    assert isinstance(again, Arm) and isinstance(baseline, Arm)
+    assert isinstance(again, Arm)
+    assert isinstance(baseline, Arm)
     times = compare_arms(
         station.bench, baseline, again, draws=station.cycling(), pairs=EFFORT.pairs
     )

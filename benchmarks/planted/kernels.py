@@ -2,9 +2,9 @@
 
 A whole number per row, so that the cores share the added work as evenly as the rest. What is not
 multiplied (the first read of a row from memory, waking the second thread) takes some 0.1 ms, so a
-call is made to last 10 ms: at 3 ms, 1.10 came out as 1.097. All ratios are entries of one library, so that they run the
-same machine code: another constant alone moved a loop's alignment, and its time by 5 %. `stream`
-has no such twin: memory-bound, for A/A alone.
+call is made to last 10 ms: at 3 ms, 1.10 came out as 1.097. All ratios are entries of one library,
+so that they run the same machine code: another constant alone moved a loop's alignment, and its
+time by 5 %. `stream` has no such twin: memory-bound, for A/A alone.
 """
 
 from __future__ import annotations
