@@ -72,6 +72,8 @@ EQUIVALENT: dict[str, str] = {
     "753f24747ff6": "masked_cumsum: the loop after it does the block that is left",
     "484b9ef9aba5": "softmax: only the maximum is rounded, and any number near it does as well",
     "c11bd4a7e0c1": "layernorm: the scratch that gets too small is never used",
+    "3ab186c8d773": "argmax: only the size from which threads are used differs",
+    "375c2a8b0250": "masked_cumsum: the mask is rounded, and holds only 0 and 1",
     "14a2b7c4f43e": "softmax: a loop that never runs, the one before it leaves fewer than 16",
 }
 

@@ -69,3 +69,11 @@ def test_a_task_that_never_ends_is_cut(tmp_path):
     assert ran.status == 2, ran.err
     assert "took more than 4 s" in ran.complaint
     assert "loop that never ends" in ran.complaint
+
+
+def test_a_package_on_the_users_pythonpath_is_found(tmp_path, monkeypatch):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "ownlib.py").write_text("WIDTH = 8\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "mine"))
+    done = _judge(tmp_path, HEAD + "import ownlib\n" + MODEL + INPUTS)
+    assert done.status == 0, done.err

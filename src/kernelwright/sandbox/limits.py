@@ -93,10 +93,15 @@ def lock_down(limits: Limits) -> None:
 
 
 def python_command(*argv: str) -> list[str]:
-    """An isolated interpreter (no cwd, no user site) that can import this very package."""
-    package_root = str(Path(__file__).parents[2])
+    """An isolated interpreter (no cwd, no user site) that can import this very package.
+
+    What the user's PYTHONPATH adds comes last: a task's imports are found, and nothing is shadowed.
+    """
+    named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    extra = [str(Path(name).absolute()) for name in named if name]
+    path = os.pathsep.join([str(Path(__file__).parents[2]), *extra])
     code = (
-        "import sys; sys.path.append(sys.argv.pop(1)); "
+        "import os, sys; sys.path.extend(sys.argv.pop(1).split(os.pathsep)); "
         "from kernelwright.sandbox.zygote import serve; serve(*sys.argv[1:])"
     )
-    return [sys.executable, "-I", "-c", code, package_root, *argv]
+    return [sys.executable, "-I", "-c", code, path, *argv]
