@@ -1,5 +1,6 @@
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,3 +47,15 @@ def test_an_interval_of_equal_ratios_has_no_width():
     interval = ratio_interval([math.log(2.0)] * 9)
     assert interval == pytest.approx((2.0, 2.0, 2.0))
     assert half_width(interval) == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("blocks", [10, 25, 75])
+def test_blocks_that_share_a_process_effect_still_cover_the_truth(blocks):
+    rng = np.random.default_rng(blocks)
+    verdicts = 2000
+    shared = rng.normal(0, math.sqrt(0.03), (verdicts, 1))
+    times = shared + rng.normal(0, math.sqrt(0.97), (verdicts, blocks))
+    covered = [low <= 1 <= high for low, _, high in map(ratio_interval, times.tolist())]
+    alone = [low <= 0 <= high for low, _, high in map(median_interval, times.tolist())]
+    assert 0.935 < np.mean(covered) < 0.99
+    assert np.mean(alone) < np.mean(covered)

@@ -44,8 +44,8 @@ EFFORTS: dict[Tier, Effort] = {
     "T1": Effort(
         families=3,
         shapes=0,
-        pairs=18,
-        most_pairs=18,
+        pairs=20,
+        most_pairs=20,
         width=0.04,
         check_share=0.2,
         all_baselines=False,

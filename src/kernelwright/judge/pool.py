@@ -13,7 +13,7 @@ import numpy as np
 
 from kernelwright.judge.measure import Draw
 
-_TIMED, _CHECKED, _SCREENS = 18, 4, 4
+_TIMED, _CHECKED, _SCREENS = 20, 4, 4
 _RENEWED = 0.5
 """Chance, per use, that one of the draws whose truth is known is replaced."""
 
