@@ -1,6 +1,6 @@
 """Does any arm pay what another does not? One computation as eager, graph and cpp.
 
-    python benchmarks/fairness.py [--pairs 60] [--json]
+    python benchmarks/fairness.py [--pairs 60] [--only CASE] [--json]
 
 Each case reads 64 MiB, so all three run at memory speed and take the same time, whatever the size
 of the output; a ratio other than 1.00, beyond the width of eager against itself, is the judge's own
@@ -139,18 +139,20 @@ for line in sys.stdin:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=60)
+    parser.add_argument("--only", choices=CASES)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     rows: list[dict[str, object]] = []
     stock: dict[str, float] = {}
-    for name, (model, shape) in CASES.items():
+    for name in [options.only] if options.only else CASES:
+        model, shape = CASES[name]
         task = find_task(f"{__file__}:{model}", inputs=[f"{shape}:float32"])
         with open_session(task) as session:
             rows += compare(session, model, options.pairs)
-            for baseline in (EAGER, COMPILE):
-                for settings in ("", " default_malloc"):
-                    ratio = against_stock(session, model, shape, baseline, settings)
-                    stock[f"{name} {baseline}{settings}"] = ratio
+            for baseline, settings in ((EAGER, ""), (COMPILE, ""), (EAGER, " default_malloc")):
+                ratio = against_stock(session, model, shape, baseline, settings)
+                stock[f"{name} {baseline}{settings}"] = ratio
+                print(f"{name} {baseline}{settings} {ratio:.3f}", file=sys.stderr, flush=True)
     judged = [ratio for key, ratio in stock.items() if "default_malloc" not in key]
     worst = max(judged, key=lambda ratio: abs(ratio - 1))
     result = {"rows": rows, "stock_ratio": worst, "stock": stock, "conditions": conditions()}
@@ -170,6 +172,7 @@ def compare(session: Session, model: str, pairs: int) -> list[dict[str, object]]
         times = compare_arms(station.bench, one, other, draws=station.cycling(), pairs=pairs)
         assert not isinstance(times, Fault), times.reason
         low, mid, high = times.interval
+        print(f"{model} {one.name}/{other.name} {mid:.3f}", file=sys.stderr, flush=True)
         rows.append(
             {
                 "bytes": sum(layout.nbytes for layout in station.bench.outputs),
