@@ -15,6 +15,7 @@ from cyclopts import App
 import kernelwright
 from kernelwright.cli.doctor import doctor
 from kernelwright.cli.explain import explain
+from kernelwright.cli.export import export
 from kernelwright.cli.judge import judge
 from kernelwright.cli.optimize import optimize
 from kernelwright.cli.output import Exit, complain, print_json, show_warnings_as_lines
@@ -34,6 +35,7 @@ app.command(optimize)
 app.command(judge)
 app.command(reverify)
 app.command(explain)
+app.command(export)
 
 
 def main(argv: list[str] | None = None) -> NoReturn:

@@ -1,0 +1,190 @@
+"""A run's winner as one file, that runs where kernelwright is not."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import program
+import records
+from kernelwright.core import Candidate, SourceFile
+from kernelwright.export import ExportImpossible, export_file
+from kernelwright.runs import RunFolder, create_run
+from kernelwright.tasks.catalog import find_task
+
+TASK = """
+import torch
+from torch import nn
+DOMAIN = {"rows": (1, 512), "cols": (1, 64)}
+class Model(nn.Module):
+    def __init__(self, cols):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(cols))
+    def forward(self, x, power):
+        return torch.relu(x) * self.weight * power, x.amax(1)
+def get_inputs(rows=256, cols=33):
+    return [torch.randn(rows, cols), 2.0]
+def get_init_inputs(cols=33):
+    return [cols]
+"""
+KERNEL = """
+#include "kernelwright.h"
+extern "C" void kernel(const kw_tensor* in, int n_in, const kw_tensor* out, int n_out) {
+  const float *x = (const float*)in[0].data, *w = (const float*)in[1].data;
+  float *y = (float*)out[0].data, *top = (float*)out[1].data;
+  const long rows = in[0].sizes[0], cols = in[0].sizes[1];
+#pragma omp parallel for
+  for (long r = 0; r < rows; r++) {
+    top[r] = x[r * cols];
+    for (long c = 0; c < cols; c++) {
+      const float v = x[r * cols + c];
+      y[r * cols + c] = (v > 0 ? v : 0) * w[c] * 2;
+      if (v > top[r]) top[r] = v;
+    }
+  }
+}
+"""
+
+
+@pytest.fixture
+def run(tmp_path) -> RunFolder:
+    """A run whose winner is KERNEL."""
+    (tmp_path / "task.py").write_text(TASK)
+    return won_run(tmp_path, KERNEL)
+
+
+def won_run(tmp_path, text: str, kind="cpp", name="kernel.cpp") -> RunFolder:
+    task = find_task(str(tmp_path / "task.py"))
+    folder = create_run(tmp_path, records.run_record().model_copy(update={"task": task}))
+    candidate = Candidate(kind=kind, sources=(SourceFile(name=name, text=text),))
+    folder.save_candidate(candidate)
+    folder.append(records.timed(1.2, 1.3, 1.4, tier="T2", name=candidate.id))
+    return folder
+
+
+def load(path: Path):
+    spec = importlib.util.spec_from_file_location("exported", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def exported(run, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    export_file(run, tmp_path / "out.py")
+    return load(tmp_path / "out.py")
+
+
+def models(exported):
+    theirs, mine = exported.Model(33), exported.ModelNew(33)
+    mine.load_state_dict(theirs.state_dict())
+    return theirs, mine
+
+
+def test_the_file_tests_itself_without_kernelwright(run, tmp_path):
+    export_file(run, tmp_path / "out.py")
+    block = "import sys; sys.modules['kernelwright'] = None; import runpy; "
+    block += f"runpy.run_path({str(tmp_path / 'out.py')!r}, run_name='__main__')"
+    ran = program.run(first=(sys.executable, "-c", block), XDG_CACHE_HOME=str(tmp_path))
+    assert ran.status == 0, ran.err
+    assert "right; " in ran.out
+
+
+def test_the_kernel_really_runs_and_is_right_at_every_shape_of_the_domain(exported):
+    theirs, mine = models(exported)
+    with torch.no_grad():
+        for rows in (1, 7, 512, 7):
+            x = torch.randn(rows, 33)
+            for _ in range(2):
+                torch.testing.assert_close(mine(x, 2.0), theirs(x, 2.0))
+    assert exported.KERNEL.calls == 5  # 8 calls, of which 3 showed the layout of a new shape
+    assert exported.KERNEL.fallbacks == 0
+
+
+@pytest.mark.parametrize(
+    ("x", "power", "why"),
+    [
+        (torch.randn(8, 33).double(), 2.0, "float64"),
+        (torch.randn(513, 33), 2.0, "rows = 513, outside 1 to 512"),
+        (torch.randn(33, 8).t(), 2.0, "not contiguous"),
+        (torch.randn(8, 33), 3.0, "among the arguments"),
+        (torch.randn(4, 8, 33), 2.0, "3 dimensions"),
+    ],
+)
+def test_elsewhere_the_reference_runs_with_one_warning(exported, x, power, why):
+    theirs, mine = models(exported)
+    with torch.no_grad():
+        with pytest.warns(exported.KernelNotUsed, match=why) as told:
+            got = [mine(x, power) for _ in range(3)][-1]
+        torch.testing.assert_close(got, theirs(x, power))
+    assert len(told) == 1
+    assert exported.KERNEL.fallbacks == 3
+    assert exported.KERNEL.calls == 0
+
+
+def test_with_gradients_or_autocast_on_the_reference_runs(exported):
+    theirs, mine = models(exported)
+    x = torch.randn(8, 33)
+    with pytest.warns(exported.KernelNotUsed, match="no gradient"):
+        mine(x, 2.0)[0].sum().backward()
+    theirs(x, 2.0)[0].sum().backward()
+    torch.testing.assert_close(mine.weight.grad, theirs.weight.grad)
+    with (
+        torch.no_grad(),
+        torch.autocast("cpu"),
+        pytest.warns(exported.KernelNotUsed, match="autocast"),
+    ):
+        mine(x, 2.0)
+
+
+def test_without_a_compiler_the_reference_runs_and_the_self_test_fails(run, tmp_path):
+    export_file(run, tmp_path / "out.py")
+    nowhere = {"PATH": "/nonexistent", "XDG_CACHE_HOME": str(tmp_path)}
+    ran = program.run(first=(sys.executable, str(tmp_path / "out.py")), **nowhere)
+    assert ran.status == 1
+    assert "FAILED" in ran.out
+    assert "install g++" in ran.out
+
+
+def test_a_wrong_kernel_fails_its_self_test(tmp_path):
+    (tmp_path / "task.py").write_text(TASK)
+    run = won_run(tmp_path, KERNEL.replace("* w[c] * 2", "* w[c] * 2.001f"))
+    export_file(run, tmp_path / "out.py")
+    ran = program.run(
+        first=(sys.executable, str(tmp_path / "out.py")), XDG_CACHE_HOME=str(tmp_path)
+    )
+    assert ran.status == 1
+    assert "output 0 is off by" in ran.out
+
+
+def test_a_run_without_a_win_has_nothing_to_export(tmp_path):
+    (tmp_path / "task.py").write_text(TASK)
+    task = find_task(str(tmp_path / "task.py"))
+    folder = create_run(tmp_path, records.run_record().model_copy(update={"task": task}))
+    ran = program.run("export", folder.path, "-o", tmp_path / "out.py")
+    assert ran.status == 2
+    assert "no verified win" in ran.complaint
+    assert not (tmp_path / "out.py").exists()
+
+
+def test_what_does_not_fit_is_refused_and_nothing_is_overwritten(run, tmp_path):
+    (tmp_path / "mine.py").write_text("precious")
+    with pytest.raises(ExportImpossible, match="it exists"):
+        export_file(run, tmp_path / "mine.py")
+    assert (tmp_path / "mine.py").read_text() == "precious"
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "task.py").write_text(TASK)
+    graph = won_run(tmp_path / "other", "{}", kind="graph", name="program.json")
+    with pytest.raises(ExportImpossible, match="graph candidate"):
+        export_file(graph, tmp_path / "out.py")
+    (tmp_path / "task.py").write_text(TASK + "# changed\n")
+    ran = program.run("export", run.path, "-o", tmp_path / "new.py")
+    assert ran.status == 2
+    assert "changed" in ran.complaint
