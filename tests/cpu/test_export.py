@@ -11,6 +11,7 @@ import torch
 
 import program
 import records
+from kernelwright.backends.graph_program import dump
 from kernelwright.core import Candidate, SourceFile
 from kernelwright.export import ExportImpossible, export_file
 from kernelwright.runs import RunFolder, create_run
@@ -174,6 +175,24 @@ def test_a_run_without_a_win_has_nothing_to_export(tmp_path):
     assert not (tmp_path / "out.py").exists()
 
 
+def test_a_graph_is_exported_as_the_function_it_stands_for(tmp_path):
+    (tmp_path / "task.py").write_text(TASK)
+    nodes = [
+        {"op": "aten.relu.default", "args": [{"ref": 0}]},
+        {"op": "aten.mul.Tensor", "args": [{"ref": 2}, {"ref": 1}]},
+        {"op": "aten.mul.Tensor", "args": [{"ref": 3}, 2.0]},
+        {"op": "aten.amax.default", "args": [{"ref": 0}, [1]]},
+    ]
+    text = dump(2, nodes, [{"ref": 4}, {"ref": 5}])
+    export_file(won_run(tmp_path, text, "graph", "program.json"), tmp_path / "out.py")
+    assert "v5 = aten.amax.default(v0, [1])" in (tmp_path / "out.py").read_text()
+    ran = program.run(
+        first=(sys.executable, str(tmp_path / "out.py")), XDG_CACHE_HOME=str(tmp_path)
+    )
+    assert ran.status == 0, ran.err
+    assert "right; " in ran.out
+
+
 def test_what_does_not_fit_is_refused_and_nothing_is_overwritten(run, tmp_path):
     (tmp_path / "mine.py").write_text("precious")
     with pytest.raises(ExportImpossible, match="it exists"):
@@ -181,9 +200,9 @@ def test_what_does_not_fit_is_refused_and_nothing_is_overwritten(run, tmp_path):
     assert (tmp_path / "mine.py").read_text() == "precious"
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "task.py").write_text(TASK)
-    graph = won_run(tmp_path / "other", "{}", kind="graph", name="program.json")
-    with pytest.raises(ExportImpossible, match="graph candidate"):
-        export_file(graph, tmp_path / "out.py")
+    python = won_run(tmp_path / "other", "class ModelNew: ...", kind="python", name="k.py")
+    with pytest.raises(ExportImpossible, match="itself a Python file"):
+        export_file(python, tmp_path / "out.py")
     (tmp_path / "task.py").write_text(TASK + "# changed\n")
     ran = program.run("export", run.path, "-o", tmp_path / "new.py")
     assert ran.status == 2

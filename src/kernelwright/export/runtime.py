@@ -1,49 +1,16 @@
-"""Builds, guards and tests one kernel: each exported file carries this text."""
+"""Guards and tests one kernel: part of every exported file."""
 
-import contextlib
 import copy
-import ctypes
-import hashlib
-import os
-import shutil
 import statistics
-import subprocess
-import tempfile
 import time
 import warnings
-from pathlib import Path
 
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
-DTYPES = [
-    "float32",
-    "float64",
-    "float16",
-    "bfloat16",
-    "int64",
-    "int32",
-    "int16",
-    "int8",
-    "uint8",
-    "bool",
-]
-
 
 class KernelNotUsed(UserWarning):
     """The reference ran in the kernel's place; the text says why."""
-
-
-class _Tensor(ctypes.Structure):
-    """`kw_tensor` of kernelwright.h."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("dtype", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("sizes", ctypes.c_int64 * 8),
-        ("strides", ctypes.c_int64 * 8),
-    )
 
 
 class Kernel:
@@ -53,11 +20,10 @@ class Kernel:
     it shows the layout of the outputs.
     """
 
-    def __init__(self, *, sources, entry, flags, links, slots, scalars, domain, training):
-        self._sources, self._entry, self._flags, self._links = sources, entry, flags, links
+    def __init__(self, engine, *, slots, scalars, domain, training):
+        self._engine, self._training = engine, training
         self._slots, self._scalars, self._domain = slots, scalars, domain
-        self._training = training
-        self._function, self._broken = None, ""
+        self._loaded, self._broken = False, ""
         self._plans, self._told = {}, set()
         self.calls = self.fallbacks = 0
 
@@ -65,17 +31,19 @@ class Kernel:
         """The kernel's outputs, shaped like the reference's; or the reference's own."""
         tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
         tensors += _module_tensors(model)
-        why = self.refusal(model, arguments, tensors) or self._build()
+        why = self.refusal(model, arguments, tensors) or self._load()
         if why:
             return self._fall_back(why, reference, arguments)
         key = tuple((tuple(t.shape), t.stride()) for t in tensors)
         plan = self._plans.get(key)
         if plan is None:
             result = reference(*arguments)
-            self._plans[key] = _Plan(tensors, result)
+            outputs, tree = tree_flatten(result)
+            self._plans[key] = self._engine.prepare(tensors, outputs), tree
             return result
         self.calls += 1
-        return plan.call(self._function, tensors)
+        call, tree = plan
+        return tree_unflatten(call(tensors), tree)
 
     def refusal(self, model, arguments, tensors):
         """Why the kernel may not run on these; empty where it may."""
@@ -104,70 +72,15 @@ class Kernel:
             warnings.warn(f"the reference runs instead of the kernel: {why}", KernelNotUsed, 4)
         return reference(*arguments)
 
-    def _build(self):
-        """Compiles and loads at first use. Returns why it cannot, for good; empty where it did."""
-        if self._function is None and not self._broken:
+    def _load(self):
+        """Why the kernel cannot run here, for good; empty where it was built and loaded."""
+        if not self._loaded and not self._broken:
             try:
-                library = ctypes.CDLL(str(self._compiled()))
-                with contextlib.suppress(AttributeError):  # a kernel without OpenMP
-                    library.omp_set_num_threads(torch.get_num_threads())
-                self._function = getattr(library, self._entry)
+                self._engine.load()
+                self._loaded = True
             except (OSError, AttributeError, RuntimeError) as error:
                 self._broken = str(error)
         return self._broken
-
-    def _compiled(self):
-        compiler = shutil.which(os.environ.get("CXX", "g++"))
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        cpu = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-        content = repr((self._sources, self._flags, self._links, cpu))
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelwright"
-        library = home / "exported" / (hashlib.sha256(content.encode()).hexdigest()[:24] + ".so")
-        if library.exists():
-            return library
-        if compiler is None:
-            raise RuntimeError("it is compiled at first use and there is no g++; install g++")
-        library.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.TemporaryDirectory() as folder:
-            for name, text in self._sources.items():
-                Path(folder, name).write_text(text)
-            units = [name for name in self._sources if name.endswith((".cpp", ".cc"))]
-            command = [compiler, *self._flags, "-I.", *units, "-o", "out.so", *self._links]
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-            if done.returncode:
-                raise RuntimeError(f"{compiler} failed: {done.stderr.strip()[:300]}")
-            partial = library.with_suffix(f".{os.getpid()}")
-            shutil.copyfile(Path(folder, "out.so"), partial)
-            partial.rename(library)  # another process may be doing the same
-        return library
-
-
-class _Plan:
-    """What a call at one shape needs, made once: the structures and the outputs' layout."""
-
-    def __init__(self, tensors, result):
-        outputs, self._tree = tree_flatten(result)
-        self._layouts = [(tuple(t.shape), t.stride(), t.dtype) for t in outputs]
-        self._inputs, self._outputs = _structures(tensors), _structures(outputs)
-
-    def call(self, function, tensors):
-        made = [torch.empty_strided(s, st, dtype=d) for s, st, d in self._layouts]
-        inputs = type(self._inputs).from_buffer_copy(self._inputs)  # two threads may call at once
-        outputs = type(self._outputs).from_buffer_copy(self._outputs)
-        for structure, tensor in zip((*inputs, *outputs), (*tensors, *made), strict=True):
-            structure.data = tensor.data_ptr()
-        function(inputs, len(inputs), outputs, len(outputs))
-        return tree_unflatten(made, self._tree)
-
-
-def _structures(tensors):
-    array = (_Tensor * len(tensors))()
-    for structure, tensor in zip(array, tensors, strict=True):
-        structure.dtype = DTYPES.index(str(tensor.dtype).removeprefix("torch."))
-        structure.ndim = tensor.ndim
-        structure.sizes[: tensor.ndim] = tensor.shape
-        structure.strides[: tensor.ndim] = tensor.stride()
-    return array
 
 
 def _mismatch(tensor, slot, sizes, domain):

@@ -8,6 +8,8 @@ from typing import Any
 
 import torch
 
+from kernelwright.backends.graph_program import parse
+from kernelwright.backends.graph_text import as_python
 from kernelwright.backends.toolchain import FLAGS, INCLUDE, LINK_FLAGS
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import KernelwrightError
@@ -18,8 +20,6 @@ from kernelwright.tasks.loading import import_target
 from kernelwright.tasks.reference import Reference, load_reference
 from kernelwright.tasks.slots import Signature, Slot, read_signature
 from kernelwright.tasks.tensors import flatten_outputs
-
-_RUNTIME = Path(__file__).with_name("runtime.py")
 
 
 class ExportImpossible(KernelwrightError):
@@ -44,9 +44,10 @@ def export_file(run: RunFolder, target: Path) -> Verdict:
         more = f"Go on with kernelwright optimize --resume {run.path}."
         raise ExportImpossible(str(run.path), "it has no verified win", more)
     candidate = run.load_candidate(verdict.candidate)
-    if candidate.kind != "cpp":
-        what = f"the winner is a {candidate.kind} candidate"
-        raise ExportImpossible(str(run.path), what, "Only C++ winners fit into one file so far.")
+    if candidate.kind == "python":
+        what = "the winner is itself a Python file with ModelNew"
+        where = run.candidate_path(candidate.id) / candidate.sources[0].name
+        raise ExportImpossible(str(run.path), what, f"Copy {where}.")
     require_unchanged(run.record.task)
     spec = reference_spec(run.record.task)
     if spec.kind != "file":
@@ -69,31 +70,48 @@ def _render(reference: Reference, candidate: Candidate, verdict: Verdict) -> str
     if any(slot.role == "state" for slot in signature.slots):
         what = "forward writes a buffer"
         raise ExportImpossible(reference.spec.target, what, "That does not fit into one file yet.")
-    sources = {"kernelwright.h": (INCLUDE / "kernelwright.h").read_text()}
-    sources |= {source.name: source.text for source in candidate.sources}
     facts = {
-        "entry": candidate.entry,
-        "flags": list(FLAGS),
-        "links": list(LINK_FLAGS),
         "slots": _patterns(reference, signature),
         "scalars": _scalars(reference),
         "domain": reference.domain,
         "training": _mode_that_matters(reference),
     }
     source = Path(str(import_target(reference.spec.target).__file__)).read_text()
-    listed = "".join(f"    {name!r}: {_literal(text)},\n" for name, text in sources.items())
     arguments = "".join(f"    {name}={pformat(value)},\n" for name, value in facts.items())
+    engine, made = _native(candidate) if candidate.kind == "cpp" else _traced(candidate)
     return "\n".join(
         [
             f'"""{_headline(candidate, verdict)}"""\n',
-            _RUNTIME.read_text(),
-            f"\nVERDICT = {_literal(verdict.model_dump_json())}\n\nSOURCES = {{\n{listed}}}\n",
+            _text_of("runtime.py"),
+            engine,
+            f"\nVERDICT = {_literal(verdict.model_dump_json())}\n",
             f"REFERENCE = {_literal(source)}",
             _LOAD,
-            f"KERNEL = Kernel(\n    sources=SOURCES,\n{arguments})\n",
+            f"KERNEL = Kernel(\n    {made},\n{arguments})\n",
             _TAIL,
         ]
     )
+
+
+def _native(candidate: Candidate) -> tuple[str, str]:
+    """Text that defines the engine of a C++ Candidate, and the expression that makes it."""
+    sources = {"kernelwright.h": (INCLUDE / "kernelwright.h").read_text()}
+    sources |= {source.name: source.text for source in candidate.sources}
+    listed = "".join(f"    {name!r}: {_literal(text)},\n" for name, text in sources.items())
+    facts = {"entry": candidate.entry, "flags": list(FLAGS), "links": list(LINK_FLAGS)}
+    made = ", ".join(f"{name}={value!r}" for name, value in facts.items())
+    text = f"{_text_of('native.py')}\nSOURCES = {{\n{listed}}}\n"
+    return text, f"Native(sources=SOURCES, {made})"
+
+
+def _traced(candidate: Candidate) -> tuple[str, str]:
+    """The same for a graph of ATen operators, written out as a function."""
+    program = parse(candidate.sources[0].text)
+    return f"{_text_of('traced.py')}\n\n{as_python(program)}", "Traced(program)"
+
+
+def _text_of(name: str) -> str:
+    return Path(__file__).with_name(name).read_text()
 
 
 _LOAD = """

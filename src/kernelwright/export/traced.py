@@ -1,0 +1,18 @@
+"""Calls a graph of ATen operators through torch.compile: part of exported files with one."""
+
+import torch
+
+
+class Traced:
+    """A function of the slot tensors that returns the list of outputs."""
+
+    def __init__(self, function):
+        self._function = function
+
+    def load(self):
+        """torch.compile works when first called, with the compiler it finds then."""
+        self._compiled = torch.compile(self._function)
+
+    def prepare(self, tensors, outputs):
+        """A call for tensors laid out like these."""
+        return lambda tensors: self._compiled(*tensors)
