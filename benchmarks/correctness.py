@@ -34,7 +34,7 @@ from kernelwright.core import Accepted, Candidate, Inconclusive, Rejected, Sourc
 from kernelwright.judge import Session, open_session
 from kernelwright.judge.effort import EFFORTS
 from kernelwright.propose import PROPOSERS, Problem
-from kernelwright.tasks.catalog import builtin_names, find_task
+from kernelwright.tasks.catalog import find_task
 
 EFFORT = replace(EFFORTS["T2"], shapes=2, pairs=1, check_share=1.0, all_baselines=False)
 PER_TASK_HONEST = 4
@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--only")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
-    names = [name for name in builtin_names() if options.only in (None, name)]
+    names = [name for name in HONEST if options.only in (None, name)]
     rows = [found for part in study_all(names, options) for found in part]
     honest = [r for r in rows if r["kind"] == "honest"]
     bugs = [r for r in rows if r["kind"] == "bug"]

@@ -56,26 +56,23 @@ class RowMax(torch.nn.Module):
         return x.amax(1)
 
 
-class Sixteenth(torch.nn.Module):
-    """Twice the first element of each row."""
+class ColumnMax(torch.nn.Module):
+    """The largest of each column."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """One element of each cache line where rows have 16."""
-        return x[:, 0] * 2.0
+        """Sixteen streams of reads where there are as many rows."""
+        return x.amax(0)
 
 
 CASES = {
     "64 KiB": ("RowMax", "16384x1024"),
-    "4 MiB": ("Sixteenth", "1048576x16"),
+    "4 MiB": ("ColumnMax", "16x1048576"),
     "64 MiB": ("Double", "4096x4096"),
 }
 NODES: dict[str, list[dict[str, object]]] = {
     "Double": [{"op": "aten.mul.Tensor", "args": [{"ref": 0}, 2.0]}],
     "RowMax": [{"op": "aten.amax.default", "args": [{"ref": 0}, [1]]}],
-    "Sixteenth": [
-        {"op": "aten.select.int", "args": [{"ref": 0}, 1, 0]},
-        {"op": "aten.mul.Tensor", "args": [{"ref": 1}, 2.0]},
-    ],
+    "ColumnMax": [{"op": "aten.amax.default", "args": [{"ref": 0}, [0]]}],
 }
 HEAD = """
 #include "kernelwright.h"
@@ -107,8 +104,15 @@ BODIES = {
   }
 }
 """,
-    "Sixteenth": """
-  for (long row = 0; row < rows; row++) y[row] = x[row * n] * 2.0f;
+    "ColumnMax": """
+  for (long i = 0; i < n; i += 16) {
+    vf top = *(const vf*)(x + i);
+    for (long row = 1; row < rows; row++) {
+      const vf v = *(const vf*)(x + row * n + i);
+      top = v > top ? v : top;
+    }
+    *(vf*)(y + i) = top;
+  }
 }
 """,
 }
@@ -119,8 +123,8 @@ class Double(torch.nn.Module):
     def forward(self, x): return x * 2.0
 class RowMax(torch.nn.Module):
     def forward(self, x): return x.amax(1)
-class Sixteenth(torch.nn.Module):
-    def forward(self, x): return x[:, 0] * 2.0
+class ColumnMax(torch.nn.Module):
+    def forward(self, x): return x.amax(0)
 shape = list(map(int, sys.argv[1].split("x")))
 model, inputs, fresh = globals()[sys.argv[4]](), [torch.randn(shape)], torch.randn(4, *shape)
 forward = torch.compile(model) if sys.argv[3] == "compile" else model

@@ -20,7 +20,7 @@ isfinite isinf isnan layer_norm le leaky_relu lerp linalg_vector_norm linear log
 log2 log_sigmoid log_softmax logical_and logical_not logical_or logical_xor logsumexp lt
 masked_fill matmul max max_pool1d max_pool2d max_pool3d maximum mean min minimum mish mm
 mse_loss mul mv narrow native_batch_norm native_group_norm native_layer_norm ne neg
-new_full new_ones new_zeros norm ones ones_like outer pad permute pow prod
+new_full new_ones new_zeros nll_loss_nd norm ones ones_like outer pad permute pow prod
 reciprocal relu relu6 remainder repeat reshape rms_norm roll round rsqrt rsub scalar_tensor
 scaled_dot_product_attention scatter_add select selu sigmoid sign silu sin sinh slice
 smooth_l1_loss softmax softplus sort split split_with_sizes sqrt square squeeze stack std
