@@ -69,10 +69,10 @@ CASES = {
     "4 MiB": ("ColumnMax", "16x1048576"),
     "64 MiB": ("Double", "4096x4096"),
 }
-NODES: dict[str, list[dict[str, object]]] = {
-    "Double": [{"op": "aten.mul.Tensor", "args": [{"ref": 0}, 2.0]}],
-    "RowMax": [{"op": "aten.amax.default", "args": [{"ref": 0}, [1]]}],
-    "ColumnMax": [{"op": "aten.amax.default", "args": [{"ref": 0}, [0]]}],
+NODES = {
+    "Double": {"op": "aten.mul.Tensor", "args": [{"ref": 0}, 2.0]},
+    "RowMax": {"op": "aten.amax.default", "args": [{"ref": 0}, [1]]},
+    "ColumnMax": {"op": "aten.amax.default", "args": [{"ref": 0}, [0]]},
 }
 HEAD = """
 #include "kernelwright.h"
@@ -193,8 +193,7 @@ def compare(session: Session, model: str, pairs: int) -> list[dict[str, object]]
 
 
 def candidates(model: str) -> list[Candidate]:
-    nodes = NODES[model]
-    program = {"slots": 1, "nodes": nodes, "outputs": [{"ref": len(nodes)}]}
+    program = {"slots": 1, "nodes": [NODES[model]], "outputs": [{"ref": 1}]}
     graph = SourceFile(name="program.json", text=json.dumps(program))
     cpp = SourceFile(name="kernel.cpp", text=HEAD + BODIES[model])
     return [Candidate(kind="graph", sources=(graph,)), Candidate(kind="cpp", sources=(cpp,))]

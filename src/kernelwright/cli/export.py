@@ -30,5 +30,5 @@ def export(
     if json:
         print_json({"file": str(output), "candidate": verdict.candidate, "tier": verdict.tier})
     else:
-        say(f"wrote {output}; test it with: python {output}", as_json=False)
+        say(f"wrote {output}; test it with: python {output}")
     return 0

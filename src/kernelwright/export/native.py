@@ -11,19 +11,6 @@ from pathlib import Path
 
 import torch
 
-DTYPES = [
-    "float32",
-    "float64",
-    "float16",
-    "bfloat16",
-    "int64",
-    "int32",
-    "int16",
-    "int8",
-    "uint8",
-    "bool",
-]
-
 
 class _Tensor(ctypes.Structure):
     """`kw_tensor` of kernelwright.h."""
@@ -40,7 +27,8 @@ class _Tensor(ctypes.Structure):
 class Native:
     """The sources of a kernel behind the C ABI of kernelwright.h."""
 
-    def __init__(self, *, sources, entry, flags, links):
+    def __init__(self, *, sources, entry, flags, links, dtypes):
+        self._dtypes = dtypes
         self._sources, self._entry, self._flags, self._links = sources, entry, flags, links
 
     def load(self):
@@ -53,7 +41,7 @@ class Native:
     def prepare(self, tensors, outputs):
         """A call for tensors and outputs laid out like these; it allocates its outputs."""
         layouts = [(tuple(t.shape), t.stride(), t.dtype) for t in outputs]
-        ins, outs = _structures(tensors), _structures(outputs)
+        ins, outs = _structures(tensors, self._dtypes), _structures(outputs, self._dtypes)
 
         def call(tensors):
             made = [torch.empty_strided(s, st, dtype=d) for s, st, d in layouts]
@@ -92,10 +80,10 @@ class Native:
         return library
 
 
-def _structures(tensors):
+def _structures(tensors, dtypes):
     array = (_Tensor * len(tensors))()
     for structure, tensor in zip(array, tensors, strict=True):
-        structure.dtype = DTYPES.index(str(tensor.dtype).removeprefix("torch."))
+        structure.dtype = dtypes.index(str(tensor.dtype).removeprefix("torch."))
         structure.ndim = tensor.ndim
         structure.sizes[: tensor.ndim] = tensor.shape
         structure.strides[: tensor.ndim] = tensor.stride()

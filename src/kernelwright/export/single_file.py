@@ -15,10 +15,11 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import KernelwrightError
 from kernelwright.core.verdict import Verdict
 from kernelwright.runs import RunFolder
+from kernelwright.sandbox.wire import DTYPES
 from kernelwright.tasks.catalog import reference_spec, require_unchanged
 from kernelwright.tasks.loading import import_target
 from kernelwright.tasks.reference import Reference, load_reference
-from kernelwright.tasks.slots import Signature, Slot, read_signature
+from kernelwright.tasks.slots import Signature, read_signature
 from kernelwright.tasks.tensors import flatten_outputs
 
 
@@ -99,6 +100,7 @@ def _native(candidate: Candidate) -> tuple[str, str]:
     sources |= {source.name: source.text for source in candidate.sources}
     listed = "".join(f"    {name!r}: {_literal(text)},\n" for name, text in sources.items())
     facts = {"entry": candidate.entry, "flags": list(FLAGS), "links": list(LINK_FLAGS)}
+    facts["dtypes"] = list(DTYPES)
     made = ", ".join(f"{name}={value!r}" for name, value in facts.items())
     text = f"{_text_of('native.py')}\nSOURCES = {{\n{listed}}}\n"
     return text, f"Native(sources=SOURCES, {made})"
@@ -166,7 +168,7 @@ def _patterns(reference: Reference, signature: Signature) -> list[dict[str, Any]
                 if changed[axis] != size:
                     exact = size == reference.default_shape[name] and isinstance(sizes[axis], int)
                     sizes[axis] = name if exact else size
-        dense = list(slot.strides) == _contiguous(slot)
+        dense = list(slot.strides) == list(torch.empty(slot.shape, device="meta").stride())
         strides = None if dense else list(slot.strides)
         found.append({"name": slot.name, "dtype": slot.dtype, "sizes": sizes, "strides": strides})
     return found
@@ -179,14 +181,6 @@ def _nearby(reference: Reference, name: str) -> Signature:
     changed = size + 1 if size < high else max(low, size - 1)
     with torch.device("meta"):
         return read_signature(reference, reference.default_shape | {name: changed})
-
-
-def _contiguous(slot: Slot) -> list[int]:
-    strides, step = [], 1
-    for size in reversed(slot.shape):
-        strides.insert(0, step)
-        step *= max(size, 1)
-    return strides
 
 
 def _scalars(reference: Reference) -> list[int | float | bool]:
