@@ -7,10 +7,13 @@ from hypothesis import strategies as st
 from kernelwright.core import (
     Accepted,
     Against,
+    ArmTime,
     Budget,
     BuiltinOrigin,
     Candidate,
+    CheckedCall,
     Correctness,
+    Ground,
     Inconclusive,
     Interval,
     Measured,
@@ -46,6 +49,7 @@ _against = st.builds(
     candidate_ns=intervals,
     pairs=st.integers(1, 1000),
     p_faster=_share,
+    samples_ns=st.lists(st.tuples(st.integers(1), st.integers(1)), max_size=4).map(tuple),
 )
 _timed = {
     "interval": intervals,
@@ -60,6 +64,13 @@ _timings = (
     | st.builds(Unresolved, **_timed)
     | st.builds(NotTimed)
 )
+_checked = st.builds(
+    CheckedCall,
+    shape=_text,
+    family=_text,
+    weights=st.integers(0, 9),
+    error_over_budget=_error,
+)
 _correctness = st.builds(
     Correctness,
     calls=st.integers(0, 100),
@@ -69,6 +80,7 @@ _correctness = st.builds(
     error_over_budget=_error,
     error_over_reference=_error,
     oracle=st.sampled_from(["strong", "weak", "unknown"]),
+    checked=st.lists(_checked, max_size=3).map(tuple),
 )
 outcomes = (
     st.builds(
@@ -108,6 +120,20 @@ PROVENANCE = Provenance(
     machine="m",
     threads=2,
     seed_commitment="0" * 64,
+)
+GROUND = Ground(
+    task="softmax",
+    shape="4x8",
+    baselines=(
+        ArmTime(name="compile", wall_ns=Interval(0.9e6, 1e6, 1.1e6)),
+        ArmTime(name="eager", wall_ns=Interval(1.9e6, 2e6, 2.1e6)),
+    ),
+    resolution=0.02,
+    bytes_moved=256,
+    flops=0,
+    bytes_per_s=1e10,
+    flops_per_s=1e11,
+    floor_ns=25.6,
 )
 CORRECTNESS = Correctness(
     calls=9,

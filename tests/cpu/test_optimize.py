@@ -14,7 +14,7 @@ import records
 from kernelwright.core import Accepted, Budget, Candidate, Rejected, SourceFile
 from kernelwright.judge import open_session
 from kernelwright.optimize import optimize
-from kernelwright.propose import CannedProposer
+from kernelwright.propose import CannedProposer, Problem
 from kernelwright.runs import create_run, open_run
 from kernelwright.sandbox import default_limits
 from kernelwright.tasks.catalog import find_task
@@ -95,6 +95,7 @@ def run(session, candidates, root: Path, *, watch=lambda *_: None, **budget):
     answer = optimize(
         session,
         CannedProposer(candidates),
+        Problem(session.task, session.reference, session.shape, session.main.signature),
         folder,
         budget=Budget(**budget),
         started=time.monotonic(),

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import records
 from kernelwright.cli.options import BudgetMalformed, read_budget
-from kernelwright.cli.output import milliseconds, summarise
 from kernelwright.core import Accepted, Inconclusive, NotTimed, Rejected
+from kernelwright.report.words import milliseconds, summarise
 
 
 @pytest.mark.parametrize(

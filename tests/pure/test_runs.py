@@ -194,7 +194,7 @@ def test_an_unusable_head_is_said(folder, tmp_path):
         open_run(tmp_path / "nowhere")
     head = folder.path / "run.json"
     text = head.read_text()
-    head.write_text(text.replace('"schema_version": 1', '"schema_version": 2, "novelty": 1'))
+    head.write_text(text.replace('"schema_version": 2', '"schema_version": 3, "novelty": 1'))
     with pytest.raises(RunFolderUnusable, match=r"newer kernelwright\. Upgrade kernelwright"):
         open_run(folder.path)
     for broken in (text[:40], "[]", '{"schema_version": "x"}', '{"schema_version": null}', "\x00"):
@@ -232,3 +232,12 @@ def test_run_ids_are_folder_names():
         assert Path(identity).name == identity
         assert " " not in identity
     assert run_id("a", day) != run_id("a", day)
+
+
+def test_what_a_session_measured_comes_back(folder):
+    folder.append_ground(records.GROUND)
+    folder.append_ground(records.GROUND)
+    assert open_run(folder.path).grounds() == [records.GROUND] * 2
+    (folder.path / "grounds.jsonl").write_text('{"task": 3}\n')
+    with pytest.raises(RunFolderUnusable, match=r"grounds\.jsonl:1: this line is no Ground"):
+        folder.grounds()

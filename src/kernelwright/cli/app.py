@@ -19,6 +19,7 @@ from kernelwright.cli.export import export
 from kernelwright.cli.judge import judge
 from kernelwright.cli.optimize import optimize
 from kernelwright.cli.output import Exit, complain, print_json, show_warnings_as_lines
+from kernelwright.cli.report import report
 from kernelwright.cli.reverify import reverify
 from kernelwright.cli.tasks import tasks
 from kernelwright.core.errors import KernelwrightError, MachineUnsupported
@@ -35,6 +36,7 @@ app.command(optimize)
 app.command(judge)
 app.command(reverify)
 app.command(explain)
+app.command(report)
 app.command(export)
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from kernelwright.cli.options import Inputs, Json, KernelBench, Seed
-from kernelwright.cli.output import Exit, print_json, say, summarise
+from kernelwright.cli.output import Exit, print_json, say
+from kernelwright.report.words import summarise
 
 if TYPE_CHECKING:
     from kernelwright.core.verdict import Verdict

@@ -20,7 +20,7 @@ from kernelwright.core.errors import KernelwrightError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kernelwright.cli.result import Ground
+    from kernelwright.core.ground import Ground
     from kernelwright.core.run import Budget, RunRecord
     from kernelwright.core.task import Task
     from kernelwright.core.verdict import Tier
@@ -122,6 +122,7 @@ def _search(
     from kernelwright.judge import open_session
     from kernelwright.optimize import Answer
     from kernelwright.optimize import optimize as run_loop
+    from kernelwright.propose import Problem
 
     task, started = folder.record.task, _process_started()
     answer, ground = Answer(outcome="interrupted"), None
@@ -130,10 +131,13 @@ def _search(
             Progress(task.name, budget.wall_s, started, as_json=as_json) as progress,
             open_session(task, seed=seed, on_event=progress.event) as session,
         ):
-            ground = progress.ready(session)
+            ground = progress.ready(session.ground)
+            folder.append_ground(ground)
+            problem = Problem(task, session.reference, session.shape, session.main.signature)
             answer = run_loop(
                 session,
                 proposer,
+                problem,
                 folder,
                 budget=budget,
                 started=started,

@@ -3,22 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 import warnings
 from enum import IntEnum
 from typing import Any
-
-from kernelwright.core.record import Interval
-from kernelwright.core.verdict import (
-    Accepted,
-    Inconclusive,
-    Measured,
-    NotTimed,
-    Rejected,
-    Unresolved,
-    Verdict,
-)
 
 
 class Exit(IntEnum):
@@ -54,35 +42,3 @@ def show_warnings_as_lines() -> None:
         complain(f"warning: {message}")
 
     warnings.showwarning = show
-
-
-def ratio(interval: Interval) -> str:
-    """A speed-up with its bounds, as everywhere in the output."""
-    return f"{interval.mid:.2f}x [{interval.low:.2f}, {interval.high:.2f}]"
-
-
-def milliseconds(wall_ns: float) -> str:
-    """Three significant digits: `12.3 ms`, `0.0123 ms`."""
-    wall_ms = wall_ns / 1e6
-    decimals = max(0, 2 - math.floor(math.log10(wall_ms))) if wall_ms > 0 else 0
-    return f"{wall_ms:.{decimals}f} ms"
-
-
-def summarise(verdict: Verdict) -> str:
-    """One line that says what the judge found."""
-    match verdict.outcome:
-        case Rejected(stage=stage, reason=reason):
-            return f"rejected ({stage}): {' '.join(reason.split())}"
-        case Inconclusive(reason=reason):
-            return f"inconclusive: {' '.join(reason.split())}"
-        case Accepted(timing=NotTimed()):
-            return "builds and loads"
-        case Accepted(timing=Measured() as timing):
-            mark = "win" if verdict.win else "right"
-            return f"{mark}  {ratio(timing.interval)} vs {timing.baseline}"
-        case Accepted(timing=Unresolved() as timing):
-            resolution = f"resolution {100 * timing.resolution:.1f} %"
-            return (
-                f"right  {ratio(timing.interval)} vs {timing.baseline}, unresolved ({resolution})"
-            )
-    raise AssertionError("every outcome is spelled out above")

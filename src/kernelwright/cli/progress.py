@@ -6,16 +6,16 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from kernelwright.cli.output import summarise
-from kernelwright.cli.result import Ground
+from kernelwright.cli.result import describe_ground
+from kernelwright.report.words import summarise
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.live import Live
 
     from kernelwright.core.candidate import Candidate
+    from kernelwright.core.ground import Ground
     from kernelwright.core.verdict import Verdict
-    from kernelwright.judge import Session
 
 _ROWS = 12
 _BAR_WIDTH = 30
@@ -52,12 +52,9 @@ class Progress:
         self._now = text
         self._show(text)
 
-    def ready(self, session: Session) -> Ground:
+    def ready(self, ground: Ground) -> Ground:
         """The baselines are timed and the search begins."""
-        ground = Ground(
-            session.task.name, session.baselines(), session.roofline.floor_ns, session.resolution
-        )
-        self.event(str(ground))
+        self.event(describe_ground(ground))
         return ground
 
     def judged(self, candidate: Candidate, verdict: Verdict) -> None:

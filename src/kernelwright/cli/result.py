@@ -3,33 +3,24 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kernelwright.cli.output import milliseconds, ratio
+from kernelwright.report.words import milliseconds, ratio
 
 if TYPE_CHECKING:
-    from kernelwright.core.verdict import ArmTime, Verdict
+    from kernelwright.core.ground import Ground
+    from kernelwright.core.verdict import Verdict
     from kernelwright.optimize import Answer
     from kernelwright.runs import RunFolder
 
 
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """What candidates are measured against, once the baselines are timed."""
-
-    task: str
-    baselines: tuple[ArmTime, ...]
-    """Fastest first."""
-    floor_ns: float
-    resolution: float
-
-    def __str__(self) -> str:
-        times = " | ".join(f"{arm.name} {milliseconds(arm.wall_ns.mid)}" for arm in self.baselines)
-        return (
-            f"task {self.task}  baseline {times}  roofline {milliseconds(self.floor_ns)}  "
-            f"resolution {100 * self.resolution:.1f} %"
-        )
+def describe_ground(ground: Ground) -> str:
+    """Baselines, roofline and resolution in one line."""
+    times = " | ".join(f"{arm.name} {milliseconds(arm.wall_ns.mid)}" for arm in ground.baselines)
+    return (
+        f"task {ground.task}  baseline {times}  roofline {milliseconds(ground.floor_ns)}  "
+        f"resolution {100 * ground.resolution:.1f} %"
+    )
 
 
 def as_object(answer: Answer, folder: RunFolder) -> dict[str, Any]:
@@ -73,7 +64,7 @@ def as_text(answer: Answer, folder: RunFolder, ground: Ground | None, *, task: s
         ground: the baselines, None if the run ended before they were timed.
         task: words that name the Task again on a command line.
     """
-    lines = ["", str(ground)] if ground else []
+    lines = ["", describe_ground(ground)] if ground else []
     lines += _verdict_lines(answer, ground)
     lines += [f"  note: {note}" for note in answer.notes]
     lines.append(

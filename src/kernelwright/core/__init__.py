@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         TaskNotFound,
         TaskUnusable,
     )
+    from kernelwright.core.ground import Ground
     from kernelwright.core.record import Interval, Record
     from kernelwright.core.run import Budget, RunOutcome, RunRecord
     from kernelwright.core.task import (
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
         Accepted,
         Against,
         ArmTime,
+        CheckedCall,
         Correctness,
         Inconclusive,
         Measured,
@@ -58,10 +60,12 @@ __all__ = [
     "Candidate",
     "CandidateKind",
     "CandidateUnreadable",
+    "CheckedCall",
     "CompilerMissing",
     "Correctness",
     "Dim",
     "FileOrigin",
+    "Ground",
     "Inconclusive",
     "InputSpec",
     "Interval",
@@ -100,6 +104,7 @@ _HOME = {
         "TaskNotFound",
         "TaskUnusable",
     ),
+    "kernelwright.core.ground": ("Ground",),
     "kernelwright.core.record": ("Interval", "Record"),
     "kernelwright.core.run": ("Budget", "RunOutcome", "RunRecord"),
     "kernelwright.core.task": (
@@ -116,6 +121,7 @@ _HOME = {
         "Accepted",
         "Against",
         "ArmTime",
+        "CheckedCall",
         "Correctness",
         "Inconclusive",
         "Measured",

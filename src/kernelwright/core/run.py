@@ -22,7 +22,7 @@ class Budget(Record):
 class RunRecord(Record):
     """The head of a run folder, written once when the Run begins."""
 
-    schema_version: int = 1
+    schema_version: int = 2
     id: str
     task: Task
     proposer: str

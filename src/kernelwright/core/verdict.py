@@ -16,6 +16,16 @@ WIN_THRESHOLD = 1.05
 """A win needs the whole interval above this ratio (CUDA Agent's 5 %, arXiv 2602.24286)."""
 
 
+class CheckedCall(Record):
+    """One call whose outputs were compared in full."""
+
+    shape: str
+    family: str
+    weights: int
+    """Which redraw of parameters and statistics it ran on."""
+    error_over_budget: float
+
+
 class Correctness(Record):
     """What was checked and how much of the error budget was used."""
 
@@ -32,6 +42,8 @@ class Correctness(Record):
     """Largest RMS error over the reference's own on the same call; inf where that is 0."""
     oracle: OracleStrength
     """`weak`: some output that ignores the work would have passed this Task's tolerance."""
+    checked: tuple[CheckedCall, ...] = ()
+    """Every compared call, in order."""
 
 
 class ArmTime(Record):
@@ -52,6 +64,8 @@ class Against(Record):
     pairs: int
     p_faster: float
     """Sign-test level at which "faster by more than 5 %" holds."""
+    samples_ns: tuple[tuple[int, int], ...] = ()
+    """Every pair's wall times, baseline then candidate; pairs 2k and 2k + 1 ran AB and BA."""
 
 
 class NotTimed(Record):

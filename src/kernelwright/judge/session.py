@@ -20,6 +20,7 @@ from kernelwright.backends import find_toolchain
 from kernelwright.backends.toolchain import cpu_features
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CompilerMissing, TaskUnusable
+from kernelwright.core.ground import Ground
 from kernelwright.core.task import Task
 from kernelwright.core.verdict import ArmTime, OracleStrength, Provenance, Tier, Verdict
 from kernelwright.judge.effort import Effort
@@ -99,9 +100,21 @@ class Session:
         """The Verdict that a Run reports: T2, on inputs no earlier call has seen."""
         return self.judge(candidate, "T2")
 
-    def baselines(self) -> tuple[ArmTime, ...]:
-        """Wall time of each baseline that runs, fastest first."""
-        return self._times
+    @property
+    def ground(self) -> Ground:
+        """What this session measures Candidates against."""
+        roofline = self.roofline
+        return Ground(
+            task=self.task.name,
+            shape="x".join(str(size) for size in self.shape.values()) or "as given",
+            baselines=self._times,
+            resolution=self.resolution,
+            bytes_moved=roofline.bytes_moved,
+            flops=roofline.flops,
+            bytes_per_s=roofline.bytes_per_s,
+            flops_per_s=roofline.flops_per_s,
+            floor_ns=roofline.floor_ns,
+        )
 
     @property
     def quickest_first(self) -> tuple[str, ...]:

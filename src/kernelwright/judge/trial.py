@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from kernelwright.core.verdict import Against, Correctness, OracleStrength, Rejected
+from kernelwright.core.verdict import Against, CheckedCall, Correctness, OracleStrength, Rejected
 from kernelwright.judge.effort import Effort
 from kernelwright.judge.measure import Arm, Draw, Fault, PairedTimes, Sample, take_pair
 from kernelwright.judge.station import BaselineBroke, Station
@@ -27,25 +27,25 @@ DrawSource = Callable[[bool], Draw]
 class Checks:
     """What has been compared so far."""
 
-    calls: int = 0
+    checked: list[CheckedCall] = field(default_factory=list)
     unchecked: int = 0
     shapes: list[str] = field(default_factory=list)
     families: set[str] = field(default_factory=set)
     weight_sets: set[tuple[str, int]] = field(default_factory=set)
-    error_over_budget: float = 0.0
     error_over_reference: float = 0.0
 
     def correctness(self, oracle: OracleStrength) -> Correctness:
         """The record for the Verdict."""
         return Correctness(
-            calls=self.calls,
+            calls=len(self.checked),
             unchecked_calls=self.unchecked,
             shapes=tuple(self.shapes),
             families=tuple(sorted(self.families)),
             weight_sets=len(self.weight_sets),
-            error_over_budget=self.error_over_budget,
+            error_over_budget=max((one.error_over_budget for one in self.checked), default=0.0),
             error_over_reference=self.error_over_reference,
             oracle=oracle,
+            checked=tuple(self.checked),
         )
 
 
@@ -181,11 +181,17 @@ class Trial:
             yardstick=one.yardstick,
         )
         checks = self.checks
-        checks.calls += 1
+        checks.checked.append(
+            CheckedCall(
+                shape=self._label,
+                family=one.family,
+                weights=one.weights,
+                error_over_budget=found.error_over_budget,
+            )
+        )
         if found.ok and self.station.is_evidence(one, self._precision):
             checks.families.add(one.family)
         checks.weight_sets.add((self._label, one.weights))
-        checks.error_over_budget = max(checks.error_over_budget, found.error_over_budget)
         checks.error_over_reference = max(checks.error_over_reference, found.error_over_reference)
         if found.ok:
             return None
@@ -202,6 +208,7 @@ def as_against(times: PairedTimes) -> Against:
         candidate_ns=times.candidate_ns(),
         pairs=len(times.pairs),
         p_faster=times.p_faster(_WIN),
+        samples_ns=tuple((p.baseline.wall_ns, p.candidate.wall_ns) for p in times.pairs),
     )
 
 

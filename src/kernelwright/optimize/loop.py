@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.record import Interval
 from kernelwright.core.run import Budget, RunOutcome
 from kernelwright.core.verdict import WIN_THRESHOLD, Inconclusive, Tier, Verdict
-from kernelwright.judge import Session
 from kernelwright.propose import Problem, Proposer
 from kernelwright.runs import RunFolder
 
@@ -20,6 +20,16 @@ _RESERVE_SHARE = 0.35
 _MAX_RESERVE_S = 120.0
 _MAX_CONFIRMED = 3
 Stored = defaultdict[tuple[str, Tier], deque[Verdict]]
+
+
+class Judge(Protocol):
+    """What the loop needs of a session; a stored Run answers too."""
+
+    def judge(self, candidate: Candidate, tier: Tier) -> Verdict:
+        """The Verdict on a Candidate; its failure is in there, never an exception."""
+        ...
+
+
 Watcher = Callable[[Candidate, Verdict], None]
 
 
@@ -59,8 +69,9 @@ class _Screened:
 
 
 def optimize(
-    session: Session,
+    judge: Judge,
     proposer: Proposer,
+    problem: Problem,
     folder: RunFolder,
     *,
     budget: Budget,
@@ -74,17 +85,18 @@ def optimize(
     interrupted Run goes on where it stopped, since a proposer is a function of its history.
 
     Args:
-        session: judges.
+        judge: makes the Verdicts.
         proposer: yields Candidates; sees the Verdicts so far.
+        problem: what the proposer may know; its notes go to the Answer.
         folder: keeps Candidates and Verdicts.
         budget: wall seconds, counted from `started`, and evaluations.
         started: `time.monotonic()` when the user's command began, start-up included.
         watch: told of each Verdict, for a display.
         tier: of the final Verdict, T2 or T3.
     """
-    loop = _Loop(session, folder, watch, started)
+    loop = _Loop(judge, folder, watch, started)
     try:
-        loop.screen(proposer, budget)
+        loop.screen(proposer, replace(problem, note=loop.answer.notes.append), budget)
         loop.confirm(tier, deadline=started + budget.wall_s)
     except KeyboardInterrupt:
         loop.answer.outcome = "interrupted"
@@ -94,28 +106,20 @@ def optimize(
 class _Loop:
     """One Run in progress."""
 
-    def __init__(self, session: Session, folder: RunFolder, watch: Watcher, started: float) -> None:
+    def __init__(self, judge: Judge, folder: RunFolder, watch: Watcher, started: float) -> None:
         self.answer = Answer()
-        self._session, self._folder, self._watch, self._started = session, folder, watch, started
+        self._judge_of, self._folder, self._watch, self._started = judge, folder, watch, started
         self._seen: set[str] = set()
         self._won: set[str] = set()
         self._right: dict[str, _Screened] = {}
         self._inconclusive = 0
         self._stored = _by_candidate(folder.verdicts())
 
-    def screen(self, proposer: Proposer, budget: Budget) -> None:
+    def screen(self, proposer: Proposer, problem: Problem, budget: Budget) -> None:
         """Judges at T1 what the proposer yields; at least one Candidate, whatever start-up took."""
         reserve_s = min(budget.wall_s * _RESERVE_SHARE, _MAX_RESERVE_S)
         ends = self._started + budget.wall_s - reserve_s
         history: list[Verdict] = []
-        session = self._session
-        problem = Problem(
-            session.task,
-            session.reference,
-            session.shape,
-            session.main.signature,
-            note=self.answer.notes.append,
-        )
         for candidate in proposer.propose(problem, history):
             verdict = self._judge(candidate, "T1")
             history.append(verdict)
@@ -159,7 +163,7 @@ class _Loop:
             self._watch(candidate, verdict)
             return verdict
         self._folder.save_candidate(candidate)
-        verdict = self._session.judge(candidate, tier)
+        verdict = self._judge_of.judge(candidate, tier)
         if isinstance(verdict.outcome, Inconclusive):
             self._inconclusive += 1
         self._folder.append(verdict)

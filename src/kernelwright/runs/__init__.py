@@ -1,14 +1,19 @@
 """The append-only folder of a Run, and candidate folders.
 
-In: records. Out: `run.json`, `verdicts.jsonl` (one write per line) and `candidates/<id>/`. Killing
-the writer at any instant loses at most the line in flight. No torch: a run opens on a laptop.
+In: records. Out: `run.json`, `verdicts.jsonl` and `grounds.jsonl` (one write per line) and
+`candidates/<id>/`. Killing the writer at any instant loses at most the line in flight. `Replay`
+lets a stored Run answer in the judge's place. No torch: a run opens on a laptop.
 """
 
 from kernelwright.runs.candidates import read_candidate, write_candidate
-from kernelwright.runs.folder import HalfLineSkipped, RunFolder, create_run, open_run, run_id
+from kernelwright.runs.folder import RunFolder, create_run, open_run, run_id
+from kernelwright.runs.lines import HalfLineSkipped
+from kernelwright.runs.replay import NotReplayable, Replay
 
 __all__ = [
     "HalfLineSkipped",
+    "NotReplayable",
+    "Replay",
     "RunFolder",
     "create_run",
     "open_run",

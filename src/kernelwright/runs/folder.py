@@ -8,7 +8,6 @@ import json
 import os
 import re
 import secrets
-import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,17 +16,16 @@ from pydantic import ValidationError
 
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CandidateUnreadable, RunFolderUnusable
+from kernelwright.core.ground import Ground
 from kernelwright.core.run import RunRecord
 from kernelwright.core.verdict import Verdict
 from kernelwright.runs.candidates import read_candidate, write_candidate
 from kernelwright.runs.durable import explaining, write_durably
+from kernelwright.runs.lines import append_record, read_records
 
 _SCHEMA = RunRecord.model_fields["schema_version"].default
-_HEAD, _VERDICTS, _CANDIDATES = "run.json", "verdicts.jsonl", "candidates"
-
-
-class HalfLineSkipped(UserWarning):
-    """The last line of `verdicts.jsonl` is cut: its writer was killed. Its Verdict is lost."""
+_HEAD, _VERDICTS, _GROUNDS = "run.json", "verdicts.jsonl", "grounds.jsonl"
+_CANDIDATES = "candidates"
 
 
 class RunFolder:
@@ -56,20 +54,16 @@ class RunFolder:
             os.close(fd)
 
     def append(self, verdict: Verdict) -> None:
-        """Adds one line in one write, on disk when this returns.
+        """Adds a Verdict in one write, on disk when this returns.
 
         Raises:
             RunFolderUnusable: the disk is full or the folder read-only; earlier lines stay whole.
         """
-        line = verdict.model_dump_json().encode() + b"\n"
-        path = self.path / _VERDICTS
-        with explaining(path):
-            fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX)
-                _append_line(fd, line)
-            finally:
-                os.close(fd)
+        append_record(self.path / _VERDICTS, verdict)
+
+    def append_ground(self, ground: Ground) -> None:
+        """Adds what a session's Candidates are measured against; raises as `append` does."""
+        append_record(self.path / _GROUNDS, ground)
 
     def save_candidate(self, candidate: Candidate) -> Path:
         """Writes `candidates/<id>/`, to be called before the Candidate's Verdict is appended.
@@ -104,21 +98,11 @@ class RunFolder:
         Raises:
             RunFolderUnusable: a whole line is no Verdict.
         """
-        path = self.path / _VERDICTS
-        try:
-            *whole, last = path.read_bytes().split(b"\n")
-        except FileNotFoundError:
-            return []
-        except OSError as error:
-            raise _unreadable(path, error.strerror or str(error)) from None
-        found = [_verdict(path, number, line) for number, line in enumerate(whole, 1)]
-        if last:
-            try:
-                found.append(Verdict.model_validate_json(last))
-            except ValidationError:
-                what = f"{path}: the last line is cut and was skipped"
-                warnings.warn(what, HalfLineSkipped, stacklevel=2)
-        return found
+        return read_records(self.path / _VERDICTS, Verdict)
+
+    def grounds(self) -> list[Ground]:
+        """What each session measured before its first Candidate; raises as `verdicts` does."""
+        return read_records(self.path / _GROUNDS, Ground)
 
     def best(self) -> Verdict | None:
         """Among the wins of the highest tier that has one, the one with the largest low end."""
@@ -170,49 +154,6 @@ def open_run(path: Path) -> RunFolder:
     except (OSError, ValueError, TypeError) as error:
         raise _unreadable(head, str(error)) from None
     return RunFolder(path, record)
-
-
-def _append_line(fd: int, line: bytes) -> None:
-    """One write. Takes away the cut line of a killed writer, and its own if the disk is full."""
-    end = _end_of_last_line(fd)
-    if end is None:
-        line = b"\n" + line  # all of the line but its end was written
-    elif end < os.fstat(fd).st_size:
-        os.ftruncate(fd, end)
-    before = os.fstat(fd).st_size
-    written = os.write(fd, line)
-    if written != len(line):
-        os.ftruncate(fd, before)
-        raise OSError("the disk is full")
-    os.fsync(fd)
-
-
-def _end_of_last_line(fd: int) -> int | None:
-    """Where the last whole line ends; None where only the line end of a Verdict is missing."""
-    size = os.fstat(fd).st_size
-    tail, at = b"", size
-    while at > 0 and b"\n" not in tail:
-        step = min(at, 1 << 16)
-        at -= step
-        tail = os.pread(fd, step, at) + tail
-    last = tail.rpartition(b"\n")[2]
-    if last:
-        try:
-            Verdict.model_validate_json(last)
-            return None
-        except ValidationError:
-            return size - len(last)
-    return size
-
-
-def _verdict(path: Path, number: int, line: bytes) -> Verdict:
-    try:
-        return Verdict.model_validate_json(line)
-    except ValidationError as error:
-        what = f"this line is no Verdict ({error.errors()[0]['msg']})"
-        raise RunFolderUnusable(
-            f"{path}:{number}", what, "Restore the file or start a new run."
-        ) from None
 
 
 def _unreadable(path: Path, why: str) -> RunFolderUnusable:
