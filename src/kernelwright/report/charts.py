@@ -21,6 +21,7 @@ _WIDTH, _HEIGHT = 520, 230
 _INK = {f"{part}Color": "currentColor" for part in ("label", "title")}
 _CONFIG = {
     "background": None,
+    "padding": {"left": 28, "right": 14, "top": 4, "bottom": 4},  # viewers' fonts may be wider
     "font": "system-ui, sans-serif",
     "view": {"stroke": None},
     "axis": {
@@ -112,17 +113,11 @@ def over_time(rows: tuple[Row, ...]) -> Spec:
 def roofline(ground: Ground, winner: Winner | None) -> Spec:
     """Time of each arm against the floor that bytes and flops set on this machine."""
     memory_ms = 1e3 * ground.bytes_moved / ground.bytes_per_s
-    arms = [
-        {"arm": arm.name, "ms": arm.wall_ns.mid / 1e6, "what": "baseline"}
-        for arm in ground.baselines
-    ]
+    times = {arm.name: arm.wall_ns.mid for arm in ground.baselines}
+    if winner is not None:  # taken beside the candidate, so under the same load
+        times |= {one.baseline: one.baseline_ns.mid for one in winner.against}
+    arms = [{"arm": arm, "ms": ns / 1e6, "what": "baseline"} for arm, ns in times.items()]
     if winner is not None and winner.against:
-        known = {arm["arm"] for arm in arms}
-        arms += [
-            {"arm": one.baseline, "ms": one.baseline_ns.mid / 1e6, "what": "baseline"}
-            for one in winner.against
-            if one.baseline not in known
-        ]
         name = f"{winner.verdict.candidate_kind} {winner.verdict.candidate}"
         arms.append(
             {"arm": name, "ms": winner.against[0].candidate_ns.mid / 1e6, "what": "candidate"}
@@ -236,13 +231,7 @@ def errors(checked: list[dict[str, Any]]) -> Spec:
                 "mark": {"type": "tick", "thickness": 2, "height": 18},
                 "encoding": {
                     "x": _field("error", "Q", "error over budget (1 fails)", scale={"zero": True}),
-                    "y": {
-                        "field": "shape",
-                        "type": "nominal",
-                        "title": None,
-                        "sort": None,
-                        "axis": {"labelLimit": 220},
-                    },
+                    "y": _rows("shape"),
                     "color": {
                         "field": "family",
                         "type": "nominal",
@@ -274,6 +263,11 @@ def _checked(winner: Winner | None) -> list[dict[str, Any]]:
 def _field(name: str, kind: str, title: str | None, **more: Any) -> Spec:
     titled = {"title": title} if title is not None else {}
     return {"field": name, "type": _TYPES[kind], **titled, **more}
+
+
+def _rows(name: str) -> Spec:
+    axis = {"labelLimit": 220}
+    return {"field": name, "type": "nominal", "title": None, "sort": None, "axis": axis}
 
 
 def _colour(palette: dict[str, str], field: str) -> Spec:
