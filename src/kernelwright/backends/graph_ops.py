@@ -17,7 +17,8 @@ detach diag diagonal div dot einsum elu embedding eq erf erfc exp exp2 expand ex
 expm1 eye fill flatten flip floor floor_divide fmod full full_like gather ge gelu glu
 group_norm gt hardsigmoid hardswish hardtanh im2col index index_select instance_norm
 isfinite isinf isnan layer_norm le leaky_relu lerp linalg_vector_norm linear log log10 log1p
-log2 log_sigmoid log_softmax logical_and logical_not logical_or logical_xor logsumexp lt
+log2 log_sigmoid log_softmax logcumsumexp logical_and logical_not logical_or logical_xor
+logsumexp lt
 masked_fill matmul max max_pool1d max_pool2d max_pool3d maximum mean min minimum mish mm
 mse_loss mul mv narrow native_batch_norm native_group_norm native_layer_norm ne neg
 new_full new_ones new_zeros nll_loss_nd norm ones ones_like outer pad permute pow prod
