@@ -17,7 +17,7 @@ TESTS := $(wildcard tests/pure tests/cpu tests/exploits tests/docs)
 PYTEST := $(BIN)/python -m pytest
 BUDGET ?= 90s
 
-.PHONY: setup check test test-all demo clean
+.PHONY: setup check test test-all demo docs clean
 
 setup: $(READY)
 	@echo "setup: .venv is ready; try $(BIN)/kernelwright doctor"
@@ -45,6 +45,11 @@ test-all: $(READY)
 demo: $(READY)
 	@$(BIN)/kernelwright optimize softmax --budget $(BUDGET); status=$$?; \
 	echo "the result lies in $$(ls -dt runs/*-softmax-* | head -1)"; exit $$status
+
+docs: $(READY)
+	@$(BIN)/python -c 'import sphinx' 2>/dev/null || $(BIN)/python -m pip install -q $(PIP_OPTIONS) '.[docs]'
+	$(BIN)/python -m sphinx -q -W -b html docs build/docs
+	@echo "docs: build/docs/index.html"
 
 clean:
 	rm -rf .venv build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

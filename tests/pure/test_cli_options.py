@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import records
-from kernelwright.cli.options import BudgetMalformed, read_budget
 from kernelwright.core import Accepted, Inconclusive, NotTimed, Rejected
+from kernelwright.core.errors import BudgetMalformed
+from kernelwright.core.run import read_budget
 from kernelwright.report.words import milliseconds, summarise
 
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
 import resource
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -18,6 +20,7 @@ from kernelwright.backends.artefact import Artefact, BuildFailure, NativeArtefac
 from kernelwright.backends.toolchain import FLAGS, INCLUDE, LINK_FLAGS, Toolchain, find_toolchain
 from kernelwright.core.candidate import Candidate
 
+_LOG = logging.getLogger(__name__)
 _TIMEOUT_S = 60.0
 _BOUNDS = {resource.RLIMIT_AS: 4 << 30, resource.RLIMIT_FSIZE: 64 << 20, resource.RLIMIT_CORE: 0}
 _LOG_BYTES = 1 << 16
@@ -83,6 +86,7 @@ def _compile(candidate: Candidate, toolchain: Toolchain, library: Path) -> Build
 
 def _run_bounded(command: list[str], folder: Path) -> tuple[int | None, str]:
     """Exit status (None: it took too long) and the head of what it printed."""
+    _LOG.debug("in %s: %s", folder, shlex.join(command))
     env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "TMPDIR": str(folder)}
     with (folder / ".log").open("w+b") as log:
         process = subprocess.Popen(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import platform
 import signal
@@ -24,9 +25,15 @@ from kernelwright.cli.reverify import reverify
 from kernelwright.cli.tasks import tasks
 from kernelwright.core.errors import KernelwrightError, MachineUnsupported
 
+_VERBOSE = "--verbose"
+
 app = App(
     name="kernelwright",
-    help="Verified faster kernels for PyTorch.",
+    help="""Verified faster kernels for PyTorch.
+
+    With --verbose after any command, the compiler calls and workers that it starts are printed to
+    stderr.
+    """,
     version=kernelwright.__version__,
     result_action="return_value",
 )
@@ -38,11 +45,16 @@ app.command(reverify)
 app.command(explain)
 app.command(report)
 app.command(export)
+app.register_install_completion_command()
 
 
 def main(argv: list[str] | None = None) -> NoReturn:
     """Runs one command and exits with its status."""
-    words = sys.argv[1:] if argv is None else argv
+    given = sys.argv[1:] if argv is None else argv
+    words = [word for word in given if word != _VERBOSE]
+    if len(words) < len(given):
+        logging.basicConfig(format="%(name)s: %(message)s")
+        logging.getLogger("kernelwright").setLevel(logging.DEBUG)
     signal.signal(signal.SIGTERM, _as_interrupt)
     show_warnings_as_lines()
     try:

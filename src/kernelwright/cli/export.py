@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -12,23 +12,35 @@ from kernelwright.cli.output import print_json, say
 
 
 def export(
-    run: Path, *, output: Annotated[Path, Parameter(name=["--output", "-o"])], json: Json = False
+    run: Path,
+    *,
+    output: Annotated[Path, Parameter(name=["--output", "-o"])],
+    form: Annotated[Literal["py", "wheel"], Parameter(name="--format")] = "py",
+    json: Json = False,
 ) -> int:
-    """Write the winner of a run to one Python file: reference, kernel source, verdict, self-test.
+    """Write the winner of a run to a file: reference, kernel, verdict, self-test.
 
-    The file defines ModelNew, which takes the place of Model, compiles its kernel at first use and
-    runs the reference wherever the kernel was not judged. Run it to test it on another machine.
+    The file defines ModelNew, which takes the place of Model, and patch(model), which puts the
+    kernel into a model that holds a Model. The reference runs wherever the kernel was not judged.
+    Run it to test it on another machine.
 
     Args:
         run: A run folder.
-        output: The file to write; never overwritten.
+        output: The file to write, or for a wheel the folder to write it to; nothing is overwritten.
+        form: py: one Python file, which compiles its kernel at first use. wheel: a package with
+            the built kernel, for machines without a compiler.
     """
-    from kernelwright.export import export_file
+    from kernelwright.export import export_file, export_wheel
     from kernelwright.runs import open_run
 
-    verdict = export_file(open_run(run), output)
+    if form == "wheel":
+        output, verdict = export_wheel(open_run(run), output)
+        test = f"pip install {output}; python -m {output.name.partition('-')[0]}"
+    else:
+        verdict = export_file(open_run(run), output)
+        test = f"python {output}"
     if json:
         print_json({"file": str(output), "candidate": verdict.candidate, "tier": verdict.tier})
     else:
-        say(f"wrote {output}; test it with: python {output}")
+        say(f"wrote {output}; test it with: {test}")
     return 0

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import datetime
 import os
-import platform
 import shlex
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kernelwright.cli.options import Inputs, Json, KernelBench, Seed, read_budget
+from kernelwright.cli.options import Inputs, Json, KernelBench, Seed
 from kernelwright.cli.output import Exit, complain, print_json, say
 from kernelwright.cli.progress import Progress
 from kernelwright.cli.result import as_object, as_text
 from kernelwright.core.errors import KernelwrightError
+from kernelwright.core.run import read_budget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from kernelwright.core.ground import Ground
-    from kernelwright.core.run import Budget, RunRecord
-    from kernelwright.core.task import Task
+    from kernelwright.core.run import Budget
     from kernelwright.core.verdict import Tier
     from kernelwright.optimize import Answer
     from kernelwright.propose import Proposer
@@ -42,13 +38,6 @@ class WrongTask(KernelwrightError):
 
     def __init__(self) -> None:
         super().__init__("optimize needs a TASK, or --resume RUN, which has one: name one of them")
-
-
-class ProposerUnknown(KernelwrightError):
-    """The --proposer argument names none."""
-
-    def __init__(self, name: str, known: list[str]) -> None:
-        super().__init__(f"no proposer {name!r}: choose one of {', '.join(known)}")
 
 
 def optimize(
@@ -75,7 +64,8 @@ def optimize(
         proposer: Who proposes candidates.
         runs: Where run folders go.
     """
-    from kernelwright.runs import create_run, open_run
+    from kernelwright.propose import find_proposer
+    from kernelwright.runs import create_run, new_record, open_run
     from kernelwright.tasks.catalog import find_task, require_unchanged, words_of
 
     if (task is None) == (resume is None):
@@ -85,11 +75,14 @@ def optimize(
         folder = open_run(resume)
         require_unchanged(folder.record.task)
         limit = limit if budget else folder.record.budget
-        make = _proposer(folder.record.proposer)
+        make = find_proposer(folder.record.proposer)
     else:
-        make = _proposer(proposer)
+        make = find_proposer(proposer)
         found = find_task(str(task), inputs=input, kernelbench=kernelbench)
-        folder = create_run(runs, _record(found, proposer, limit))
+        command = ("kernelwright", *sys.argv[1:])
+        folder = create_run(
+            runs, new_record(found, proposer=proposer, budget=limit, command=command)
+        )
     with folder.lock():
         answer, ground = _search(folder, make(), limit, tier=tier, seed=seed, as_json=json)
     if answer.outcome == "interrupted":
@@ -99,14 +92,6 @@ def optimize(
     else:
         say(as_text(answer, folder, ground, task=shlex.join(words_of(folder.record.task))))
     return _STATUS[answer.outcome]
-
-
-def _proposer(name: str) -> Callable[[], Proposer]:
-    from kernelwright.propose import PROPOSERS
-
-    if name not in PROPOSERS:
-        raise ProposerUnknown(name, sorted(PROPOSERS))
-    return PROPOSERS[name]
 
 
 def _search(
@@ -155,27 +140,3 @@ def _process_started() -> float:
     since_boot_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
     age_s = time.clock_gettime(time.CLOCK_BOOTTIME) - since_boot_s
     return time.monotonic() - age_s
-
-
-def _record(task: Task, proposer: str, budget: Budget) -> RunRecord:
-    import torch
-
-    import kernelwright
-    from kernelwright.core.run import RunRecord
-    from kernelwright.runs import run_id
-
-    now = datetime.datetime.now(datetime.UTC)
-    return RunRecord(
-        id=run_id(task.name, now),
-        task=task,
-        proposer=proposer,
-        budget=budget,
-        started=now.isoformat(timespec="seconds"),
-        command=("kernelwright", *sys.argv[1:]),
-        machine=f"{platform.machine()}, {os.cpu_count()} cores",
-        versions={
-            "kernelwright": kernelwright.__version__,
-            "torch": torch.__version__,
-            "python": platform.python_version(),
-        },
-    )

@@ -50,3 +50,13 @@ class RunFolderUnusable(KernelwrightError):
 
     def __init__(self, where: str, what: str, advice: str) -> None:
         super().__init__(f"{where}: {what}. {advice}")
+
+
+class BudgetMalformed(KernelwrightError):
+    """A budget cannot be read."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(
+            f"budget {text}: it is neither a time nor a count. "
+            "Write 90s, 5m, 1h, or a number of candidates such as 20; or both: 5m,20."
+        )

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 from pydantic import Field
 
+from kernelwright.core.errors import BudgetMalformed
 from kernelwright.core.record import Record
 from kernelwright.core.task import Task
 
+_UNIT_S = {"s": 1.0, "m": 60.0, "h": 3600.0}
+_UNTIMED_S = 3600.0
+"""Wall limit of a budget that only counts candidates."""
 RunOutcome = Literal["win", "no_win", "inconclusive", "interrupted"]
 
 
@@ -32,3 +37,23 @@ class RunRecord(Record):
     command: tuple[str, ...]
     machine: str
     versions: dict[str, str]
+
+
+def read_budget(text: str) -> Budget:
+    """`90s`, `5m`, `1h`, `20` candidates, or a time and a count joined by a comma.
+
+    Raises:
+        BudgetMalformed: it is none of these.
+    """
+    limits: dict[str, float] = {}
+    for part in text.replace(" ", "").split(","):
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh])|(\d{1,9})", part)
+        if match is None:
+            raise BudgetMalformed(text)
+        amount, unit, count = match.groups()
+        name = "evaluations" if count else "wall_s"
+        value = int(count) if count else float(amount) * _UNIT_S[unit]
+        if name in limits or value <= 0:
+            raise BudgetMalformed(text)
+        limits[name] = value
+    return Budget.model_validate({"wall_s": _UNTIMED_S, **limits})

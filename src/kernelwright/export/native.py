@@ -25,15 +25,23 @@ class _Tensor(ctypes.Structure):
 
 
 class Native:
-    """The sources of a kernel behind the C ABI of kernelwright.h."""
+    """The sources of a kernel behind the C ABI of kernelwright.h.
 
-    def __init__(self, *, sources, entry, flags, links, dtypes):
+    With `prebuilt`, a library that needs the processor's features `needs`: nothing is compiled
+    where they are all there.
+    """
+
+    allocates = True
+    """Its outputs are fresh memory."""
+
+    def __init__(self, *, sources, entry, flags, links, dtypes, prebuilt=None, needs=()):
         self._dtypes = dtypes
         self._sources, self._entry, self._flags, self._links = sources, entry, flags, links
+        self._prebuilt, self._needs = prebuilt, needs
 
     def load(self):
-        """Compiles once per machine; raises RuntimeError or OSError where it cannot."""
-        library = ctypes.CDLL(str(self._compiled()))
+        """Raises RuntimeError or OSError where there is no library for this machine."""
+        library = ctypes.CDLL(str(self._library()))
         with contextlib.suppress(AttributeError):  # a kernel without OpenMP
             library.omp_set_num_threads(torch.get_num_threads())
         self._function = getattr(library, self._entry)
@@ -54,11 +62,24 @@ class Native:
 
         return call
 
+    def _library(self):
+        """The prebuilt one if no instruction in it is illegal here; else a compiled one."""
+        if self._prebuilt is None:
+            return self._compiled()
+        here = _processor().partition(":")[2].split()
+        missing = [flag for flag in self._needs if flag not in here]
+        if not missing:
+            return self._prebuilt
+        try:
+            return self._compiled()
+        except RuntimeError as error:
+            lacks = f"this processor lacks {', '.join(missing)}, which the built kernel needs"
+            raise RuntimeError(f"{lacks}; {error}") from None
+
     def _compiled(self):
+        """Once per machine."""
         compiler = shutil.which(os.environ.get("CXX", "g++"))
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        cpu = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-        content = repr((self._sources, self._flags, self._links, cpu))
+        content = repr((self._sources, self._flags, self._links, _processor()))
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kernelwright"
         library = home / "exported" / (hashlib.sha256(content.encode()).hexdigest()[:24] + ".so")
         if library.exists():
@@ -78,6 +99,12 @@ class Native:
             shutil.copyfile(Path(folder, "out.so"), partial)
             partial.rename(library)  # another process may be doing the same
         return library
+
+
+def _processor():
+    """The line of /proc/cpuinfo that lists the processor's features."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line for line in lines if line.startswith(("flags", "Features"))), "")
 
 
 def _structures(tensors, dtypes):

@@ -1,12 +1,12 @@
-"""Guards and tests one kernel: part of every exported file."""
+"""Guards one kernel: part of every exported file."""
 
-import copy
-import statistics
-import time
 import warnings
 
 import torch
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch import nn
+
+from kernelwright.export.alike import alike
+from kernelwright.export.site import Site, plain_values, tensor_at, tensor_names
 
 
 class KernelNotUsed(UserWarning):
@@ -16,137 +16,112 @@ class KernelNotUsed(UserWarning):
 class Kernel:
     """A compiled kernel that runs in a module's place where it was judged, and nowhere else.
 
-    `calls` and `fallbacks` count what really ran. The first call at each shape is the reference's:
-    it shows the layout of the outputs.
+    `calls` counts its executions, in compiled programs too. `fallbacks` counts those of the
+    reference in eager mode: in a compiled program it is part of the graph.
     """
 
-    def __init__(self, engine, *, slots, scalars, domain, training):
-        self._engine, self._training = engine, training
-        self._slots, self._scalars, self._domain = slots, scalars, domain
-        self._loaded, self._broken = False, ""
-        self._plans, self._told = {}, set()
+    def __init__(self, engine, *, namespace, build, slots, arguments, sizes, domain, training):
+        self.engine, self.slots, self.arguments = engine, slots, arguments
+        self.sizes, self.domain, self.training = sizes, domain, training
+        self.kinds = [getattr(torch, slot["dtype"]) for slot in slots]
+        self.library = torch.library.Library(namespace, "FRAGMENT")
+        self._build, self._judged, self._sites = build, {}, []
+        self._told: set[str] = set()
+        self._broken: str | None = None
         self.calls = self.fallbacks = 0
 
-    def run(self, model, reference, arguments):
-        """The kernel's outputs, shaped like the reference's; or the reference's own."""
-        tensors = [value for value in arguments if isinstance(value, torch.Tensor)]
-        tensors += _module_tensors(model)
-        why = self.refusal(model, arguments, tensors) or self._load()
-        if why:
-            return self._fall_back(why, reference, arguments)
-        key = tuple((tuple(t.shape), t.stride()) for t in tensors)
-        plan = self._plans.get(key)
-        if plan is None:
-            result = reference(*arguments)
-            outputs, tree = tree_flatten(result)
-            self._plans[key] = self._engine.prepare(tensors, outputs), tree
-            return result
-        self.calls += 1
-        call, tree = plan
-        return tree_unflatten(call(tensors), tree)
+    def fit(self, model, kind):
+        """The Site of a module, whose forward is that of the class `kind`."""
+        broken = self._load()
+        tensors, plain = tensor_names(model), plain_values(model)
+        for site in self._sites:
+            if site.kind is kind and site.tensors == tensors and alike(site.plain, plain):
+                return site
+        why = (broken,) if broken else self._difference(model, tensors, plain)
+        site = Site(self, model, kind, tensors, plain, why)
+        self._sites.append(site)
+        return site
 
-    def refusal(self, model, arguments, tensors):
-        """Why the kernel may not run on these; empty where it may."""
-        if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
-            return "it has no gradient: call it under torch.no_grad() or torch.inference_mode()"
-        if torch.is_autocast_enabled("cpu"):
-            return "autocast would change the precision it was judged at"
-        if self._training is not None and model.training != self._training:
-            return f"it was judged with model.training == {self._training}"
-        scalars = [value for value in arguments if not isinstance(value, torch.Tensor)]
-        if scalars != self._scalars:
-            return f"it was judged with {self._scalars} among the arguments, not {scalars}"
-        if len(tensors) != len(self._slots):
-            return f"it takes {len(self._slots)} tensors, not {len(tensors)}"
-        sizes = {}
-        for tensor, slot in zip(tensors, self._slots, strict=True):
-            why = _mismatch(tensor, slot, sizes, self._domain)
+    def tell(self, why, depth):
+        """Warns once per reason, in the name of the caller that many calls away."""
+        text = " ".join(map(str, why))
+        if text not in self._told:
+            self._told.add(text)
+            message = f"the reference runs instead of the kernel: {text}"
+            warnings.warn(message, KernelNotUsed, stacklevel=depth + 1)
+
+    def mismatch(self, tensors, sizes):
+        """How the tensors differ from what was judged; their named sizes are added to `sizes`.
+
+        In parts that are joined when told: torch.compile cannot trace the formatting of sizes.
+        """
+        first = len(self.slots) - len(tensors)
+        for tensor, slot, kind in zip(tensors, self.slots[first:], self.kinds[first:], strict=True):
+            why = _mismatch(tensor, slot, kind, sizes, self.domain)
             if why:
-                return f"{slot['name']} {why}"
-        return ""
-
-    def _fall_back(self, why, reference, arguments):
-        self.fallbacks += 1
-        if why not in self._told:
-            self._told.add(why)
-            warnings.warn(f"the reference runs instead of the kernel: {why}", KernelNotUsed, 4)
-        return reference(*arguments)
+                return (slot["name"], *why)
+        return ()
 
     def _load(self):
         """Why the kernel cannot run here, for good; empty where it was built and loaded."""
-        if not self._loaded and not self._broken:
+        if self._broken is None:
             try:
-                self._engine.load()
-                self._loaded = True
+                self.engine.load()
+                self._broken = ""
             except (OSError, AttributeError, RuntimeError) as error:
                 self._broken = str(error)
         return self._broken
 
+    def _difference(self, model, tensors, plain):
+        """How a module differs from the one that was judged, in anything but tensors' values."""
+        held = [tensor_at(model, path, name) for path, name in tensors]
+        inputs = sum(value is None for value in self.arguments)
+        if len(held) != len(self.slots) - inputs:
+            return ("it holds", len(held), "tensors, not", len(self.slots) - inputs)
+        sizes = {}
+        why = self.mismatch(held, sizes)
+        if why:
+            return why
+        key = tuple(sorted(sizes.items()))
+        if key not in self._judged:
+            self._judged[key] = plain_values(self._build(self.sizes | sizes))
+        for (path, kind, mine), (there, judged, theirs) in zip(
+            plain, self._judged[key], strict=False
+        ):
+            if path != there or (path and not alike(kind, judged)):
+                return ("it was judged with a", judged.__name__, "as its", ".".join(there))
+            for name in theirs.keys() | mine.keys():
+                if not alike(mine.get(name), theirs.get(name)):
+                    values = (mine.get(name), "; it was judged with", theirs.get(name))
+                    return ("its", ".".join((*path, name)), "is", *values)
+        return () if len(plain) == len(self._judged[key]) else ("it has other submodules",)
 
-def _mismatch(tensor, slot, sizes, domain):
+
+def _mismatch(tensor, slot, kind, sizes, domain):
     """How a tensor differs from what was judged. A named size is the same wherever it stands."""
+    if type(tensor) not in (torch.Tensor, nn.Parameter):
+        return ("is a", type(tensor).__name__)
     if tensor.device.type != "cpu" or tensor.layout != torch.strided:
-        return f"is on {tensor.device}, {tensor.layout}; it was judged on strided cpu tensors"
-    if str(tensor.dtype) != f"torch.{slot['dtype']}":
-        return f"is {tensor.dtype}, it was judged as torch.{slot['dtype']}"
+        where = (tensor.device, tensor.layout)
+        return ("is on", *where, "; it was judged on strided cpu tensors")
+    if tensor.dtype != kind:
+        return ("is", tensor.dtype, "and was judged as", kind)
     if tensor.ndim != len(slot["sizes"]):
-        return f"has {tensor.ndim} dimensions, it was judged with {len(slot['sizes'])}"
+        return ("has", tensor.ndim, "dimensions and was judged with", len(slot["sizes"]))
+    return _misfit(tensor, slot, sizes, domain)
+
+
+def _misfit(tensor, slot, sizes, domain):
+    """How its sizes and strides differ."""
     for size, want in zip(tensor.shape, slot["sizes"], strict=True):
         if isinstance(want, str):
             low, high = domain[want]
             if not low <= size <= high or sizes.setdefault(want, size) != size:
-                return f"has {want} = {size}, outside {low} to {high} or unlike another {want}"
+                return (f"has {want} =", size, f"outside {low} to {high} or unlike another {want}")
         elif size != want:
-            return f"has shape {list(tensor.shape)}, it was judged with {slot['sizes']}"
+            return ("has shape", tuple(tensor.shape), "and was judged with", slot["sizes"])
     if slot["strides"] is None and not tensor.is_contiguous():
-        return "is not contiguous"
+        return ("is not contiguous",)
     if slot["strides"] is not None and list(tensor.stride()) != slot["strides"]:
-        return f"has strides {list(tensor.stride())}, it was judged with {slot['strides']}"
-    return ""
-
-
-def _module_tensors(model):
-    """Parameters, buffers, then plain tensor attributes, each once."""
-    found = [*model.parameters(), *model.buffers()]
-    seen = {id(tensor) for tensor in found}
-    for module in model.modules():
-        for value in vars(module).values():
-            if isinstance(value, torch.Tensor) and id(value) not in seen:
-                seen.add(id(value))
-                found.append(value)
-    return found
-
-
-def self_test(kernel, reference, mine, inputs, pairs=20):
-    """Compares with the reference in fp64, then times both in turns. Exit status: 0 if right."""
-    with torch.no_grad(), warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", KernelNotUsed)
-        theirs = tree_flatten(reference(*inputs))[0]
-        mine(*inputs)
-        got = tree_flatten(mine(*inputs))[0]
-        if not kernel.calls:
-            print(f"FAILED: {told[-1].message if told else 'the kernel did not run'}")
-            return 1
-        exact = [v.double() if _is_float(v) else v for v in inputs]
-        truth = tree_flatten(copy.deepcopy(reference).double()(*exact))[0]
-        for at, (a, b, t) in enumerate(zip(got, theirs, truth, strict=True)):
-            error, own = ((x.double() - t.double()).abs().max().item() for x in (a, b))
-            allowed = 8 * own + 1e-5 * t.double().abs().max().item() if _is_float(a) else 0
-            if not error <= allowed or a.shape != b.shape:
-                print(f"FAILED: output {at} is off by {error:.3g}, the reference by {own:.3g}")
-                return 1
-            print(f"output {at}: error {error:.3g}; the reference's own {own:.3g}")
-        times = [[_seconds(m, inputs) for m in (reference, mine)] for _ in range(pairs)]
-        ratio = statistics.median(a / b for a, b in times)
-        print(f"right; {ratio:.2f}x over the reference in eager mode here ({pairs} pairs)")
-    return 0
-
-
-def _is_float(value):
-    return isinstance(value, torch.Tensor) and value.is_floating_point()
-
-
-def _seconds(module, inputs):
-    started = time.perf_counter()
-    module(*inputs)
-    return time.perf_counter() - started
+        return ("has strides", tensor.stride(), "and was judged with", slot["strides"])
+    return ()

@@ -6,6 +6,8 @@ import torch
 class Traced:
     """A function of the slot tensors that returns the list of outputs."""
 
+    allocates = False
+
     def __init__(self, function):
         self._function = function
 
@@ -15,4 +17,4 @@ class Traced:
 
     def prepare(self, tensors, outputs):
         """A call for tensors laid out like these."""
-        return lambda tensors: self._compiled(*tensors)
+        return lambda tensors: list(self._compiled(*tensors))

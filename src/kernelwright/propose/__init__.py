@@ -7,6 +7,6 @@ far. Out: Candidates, lazily, most promising first. A new proposer is one class 
 
 from kernelwright.propose.canned import CannedProposer
 from kernelwright.propose.protocol import Problem, Proposer
-from kernelwright.propose.registry import PROPOSERS
+from kernelwright.propose.registry import PROPOSERS, ProposerUnknown, find_proposer
 
-__all__ = ["PROPOSERS", "CannedProposer", "Problem", "Proposer"]
+__all__ = ["PROPOSERS", "CannedProposer", "Problem", "Proposer", "ProposerUnknown", "find_proposer"]

@@ -7,6 +7,7 @@ lets a stored Run answer in the judge's place. No torch: a run opens on a laptop
 
 from kernelwright.runs.candidates import read_candidate, write_candidate
 from kernelwright.runs.folder import RunFolder, create_run, open_run, run_id
+from kernelwright.runs.head import new_record
 from kernelwright.runs.lines import HalfLineSkipped
 from kernelwright.runs.replay import NotReplayable, Replay
 
@@ -16,6 +17,7 @@ __all__ = [
     "Replay",
     "RunFolder",
     "create_run",
+    "new_record",
     "open_run",
     "read_candidate",
     "run_id",

@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import logging
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -22,6 +24,7 @@ from kernelwright.sandbox.process import Failure, Worker
 from kernelwright.sandbox.wire import Reply, TensorLayout, pack_setup
 from kernelwright.sandbox.zygote import Zygote, become_reaper
 
+_LOG = logging.getLogger(__name__)
 SANDBOX_TIER = "D"
 """Plain process. Tiers A to C need namespaces, Landlock and seccomp, which this build lacks."""
 
@@ -72,6 +75,7 @@ class Nursery:
             "setup": pack_setup(arena.slots, outputs, arena.nbytes).hex(),
             "limits": asdict(limits),
         }
+        _LOG.debug("forked worker: %s", arm)
         pipes = _Pipes(self._next_log())
         fds = [arena.fd, pipes.wake_read, pipes.reply_write, pipes.log_fd]
         pid = self._zygote.fork(json.dumps(request).encode(), fds)
@@ -102,6 +106,7 @@ class Nursery:
         argv = [str(self._native_runner(fenced=fenced)), str(library), symbol, str(limits.threads)]
         argv += [str(limits.memory_bytes), str(limits.file_bytes), str(limits.cpu_s)]
         argv += [str(os.getpid())]
+        _LOG.debug("native worker: %s", shlex.join(argv))
         pid = _spawn_with_descriptors(
             argv,
             worker_environment(self.cache),
