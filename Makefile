@@ -47,7 +47,6 @@ demo: $(READY)
 	echo "the result lies in $$(ls -dt runs/*-softmax-* | head -1)"; exit $$status
 
 docs: $(READY)
-	@$(BIN)/python -c 'import sphinx' 2>/dev/null || $(BIN)/python -m pip install -q $(PIP_OPTIONS) '.[docs]'
 	$(BIN)/python -m sphinx -q -W -b html docs build/docs
 	@echo "docs: build/docs/index.html"
 

@@ -32,7 +32,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from conditions import conditions
 
-from kernelwright.backends import BACKENDS, Artefact, BuildFailure
+from kernelwright.backends import BACKENDS, Artefact, BuildFailure, NativeArtefact
 from kernelwright.core import Candidate, SourceFile
 from kernelwright.judge import Session, open_session
 from kernelwright.judge.measure import Arm, Fault, compare_arms
@@ -42,6 +42,9 @@ from kernelwright.sandbox.limits import worker_environment
 from kernelwright.tasks.catalog import find_task
 
 TURNS, CALLS = 15, 8
+CPP, DEFAULT = "cpp", " default_malloc"
+SCRIPT = {EAGER: EAGER, "graph": COMPILE, CPP: CPP}
+"""Which stock script runs the same code as an arm."""
 
 
 class Double(torch.nn.Module):
@@ -118,7 +121,7 @@ BODIES = {
     "RowLogSum": CHAIN.replace("EACH", "").replace("END", "y[row] = (float)run;"),
 }
 STOCK = """
-import sys, time, numpy, torch
+import ctypes, sys, time, numpy, torch
 torch.set_num_threads(int(sys.argv[2])); torch.set_grad_enabled(False)
 class Double(torch.nn.Module):
     def forward(self, x): return x * 2.0
@@ -128,7 +131,18 @@ class RowLogSum(torch.nn.Module):
     def forward(self, x): return torch.logcumsumexp(x, 1)[:, -1].clone()
 shape = list(map(int, sys.argv[1].split("x")))
 model, inputs, fresh = globals()[sys.argv[4]](), [torch.randn(shape)], torch.randn(4, *shape)
-forward = torch.compile(model) if sys.argv[3] == "compile" else model
+class Tensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("dtype", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                ("sizes", ctypes.c_int64 * 8), ("strides", ctypes.c_int64 * 8)]
+def structure(t):
+    return Tensor(t.data_ptr(), 0, t.ndim, tuple(t.shape), tuple(t.stride()))
+def native(x):
+    made = torch.empty(like.shape)
+    kernel(ctypes.byref(structure(x)), 1, ctypes.byref(structure(made)), 1)
+    return made
+if sys.argv[3] == "cpp":
+    kernel, like = ctypes.CDLL(sys.argv[5]).kernel, model(*inputs)
+forward = {"eager": model, "compile": torch.compile(model), "cpp": native}[sys.argv[3]]
 for _ in range(20): y = forward(*inputs)
 print("ready", flush=True)
 for line in sys.stdin:
@@ -153,19 +167,27 @@ def main() -> None:
         model, shape = CASES[name]
         task = find_task(f"{__file__}:{model}", inputs=[f"{shape}:float32"])
         with open_session(task) as session:
-            rows += compare(session, model, options.pairs)
-            for baseline, settings in ((EAGER, ""), (COMPILE, ""), (EAGER, " default_malloc")):
-                ratio = against_stock(session, model, shape, baseline, settings)
-                stock[f"{name} {baseline}{settings}"] = ratio
-                print(f"{name} {baseline}{settings} {ratio:.3f}", file=sys.stderr, flush=True)
-    judged = [ratio for key, ratio in stock.items() if "default_malloc" not in key]
+            against: dict[str, float] = {}
+            for arm, settings in ((EAGER, ""), (COMPILE, ""), (CPP, ""), (EAGER, DEFAULT)):
+                against[f"{arm}{settings}"] = against_stock(session, model, shape, arm, settings)
+                ratio = against[f"{arm}{settings}"]
+                print(f"{name} {arm}{settings} {ratio:.3f}", file=sys.stderr, flush=True)
+            rows += compare(session, model, options.pairs, against)
+            stock |= {f"{name} {arm}": ratio for arm, ratio in against.items()}
+    judged = [ratio for key, ratio in stock.items() if DEFAULT not in key]
     worst = max(judged, key=lambda ratio: abs(ratio - 1))
     result = {"rows": rows, "stock_ratio": worst, "stock": stock, "conditions": conditions()}
     print(json.dumps(result) if options.json else as_text(result))
 
 
-def compare(session: Session, model: str, pairs: int) -> list[dict[str, object]]:
-    """eager/eager for the width, then the three pairs of different arms."""
+def compare(
+    session: Session, model: str, pairs: int, against: dict[str, float]
+) -> list[dict[str, object]]:
+    """eager/eager for the width, then the three pairs of different arms.
+
+    `beside_stock` is the ratio over that of the two arms' stock scripts: 1.00 where the judge adds
+    nothing to one arm that it does not add to the other, whatever the arms themselves are worth.
+    """
     station = session.main
     again = station.measure_resolution()
     assert not isinstance(again, Fault), again.reason
@@ -184,6 +206,7 @@ def compare(session: Session, model: str, pairs: int) -> list[dict[str, object]]
                 "pair": f"{one.name}/{other.name}",
                 "ratio": mid,
                 "interval": [low, mid, high],
+                "beside_stock": against[SCRIPT[one.name]] / against[SCRIPT[other.name]],
                 "aa_width": again.resolution,
                 "ms": times.candidate_ns().mid / 1e6,
             }
@@ -210,15 +233,18 @@ def spawn(session: Session, candidate: Candidate) -> Arm:
     return arm
 
 
-def against_stock(session: Session, model: str, shape: str, baseline: str, settings: str) -> float:
+def against_stock(session: Session, model: str, shape: str, name: str, settings: str) -> float:
     """Worker's median over the script's, medians of turns: 1.00 where the worker costs nothing."""
     env = worker_environment(session.cache)
     if settings:
         env = {key: value for key, value in env.items() if not key.startswith("MALLOC")}
+    native = candidates(model)[1]
+    built = BACKENDS[CPP].build(native, session.cache)
+    assert isinstance(built, NativeArtefact), built
     threads = len(os.sched_getaffinity(0))
-    command = [sys.executable, "-c", STOCK, shape, str(threads), baseline, model]
+    command = [sys.executable, "-c", STOCK, shape, str(threads), name, model, str(built.library)]
     station = session.main
-    arm = station.baseline(baseline)
+    arm = spawn(session, native) if name == CPP else station.baseline(name)
     assert isinstance(arm, Arm)
     draws = station.cycling()
     ratios = []
@@ -236,12 +262,15 @@ def against_stock(session: Session, model: str, shape: str, baseline: str, setti
             mine = statistics.median(run.wall_ns for run in runs if not isinstance(run, Fault))
             ratios.append(mine / theirs)
         script.stdin.close()
+    if name == CPP:
+        arm.close()
     return statistics.median(ratios)
 
 
 def as_text(result: dict) -> str:
     lines = [
         f"{row['bytes'] >> 10:8} KiB  {row['pair']:14} {row['ratio']:.3f}  "
+        f"(over the scripts' own: {row['beside_stock']:.3f}) "
         f"(eager/eager half-width {row['aa_width']:.3f}; {row['ms']:.2f} ms)"
         for row in result["rows"]
     ]

@@ -144,6 +144,10 @@ def test_a_graph_is_exported_as_the_function_it_stands_for(tmp_path):
     )
     assert ran.status == 0, ran.err
     assert "right; " in ran.out
+    nowhere = {"PATH": "/nonexistent", "XDG_CACHE_HOME": str(tmp_path)}
+    ran = program.run(first=(sys.executable, str(tmp_path / "out.py")), **nowhere)
+    assert ran.status == 1
+    assert "install g++" in ran.out
 
 
 @pytest.mark.parametrize(

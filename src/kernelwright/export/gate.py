@@ -50,4 +50,6 @@ def require_sound_operator(text: str, beside: dict[str, bytes] | None = None) ->
 
 def _failed(why: str) -> ExportImpossible:
     where = "the exported kernel"
-    return ExportImpossible(where, f"it fails torch.library.opcheck: {why}", "Nothing was written.")
+    return ExportImpossible(
+        where, f"it does not work as a torch operator: {why}", "Nothing was written."
+    )

@@ -1,5 +1,8 @@
 """Calls a graph of ATen operators through torch.compile: part of exported files with one."""
 
+import os
+import shutil
+
 import torch
 
 
@@ -12,7 +15,9 @@ class Traced:
         self._function = function
 
     def load(self):
-        """torch.compile works when first called, with the compiler it finds then."""
+        """torch.compile works when first called; raises RuntimeError where it could not."""
+        if shutil.which(os.environ.get("CXX", "g++")) is None:
+            raise RuntimeError("it goes through torch.compile and there is no g++; install g++")
         self._compiled = torch.compile(self._function)
 
     def prepare(self, tensors, outputs):
