@@ -30,7 +30,7 @@ pip $pip_options --constraint .venv/constraints.txt "$requirement" numpy
 echo "setup: kernelwright and its tools"
 # The torch that is installed now satisfies the range, so none is fetched again.
 # shellcheck disable=SC2086
-pip $pip_options --constraint .venv/constraints.txt --editable '.[dev,docs]'
+pip $pip_options --constraint .venv/constraints.txt --editable '.[dev,docs,hub]'
 
 command -v "${CXX:-g++}" >/dev/null ||
   echo "setup: no ${CXX:-g++} on PATH; kernelwright compiles with it. Try: apt-get install g++"

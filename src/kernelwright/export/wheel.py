@@ -7,32 +7,18 @@ import hashlib
 import io
 import re
 import sysconfig
-import tempfile
 import zipfile
 from pathlib import Path
 
-from kernelwright.backends.artefact import BuildFailure, NativeArtefact
-from kernelwright.backends.cpp import CppBackend
-from kernelwright.backends.toolchain import find_toolchain
-from kernelwright.core.candidate import Candidate
 from kernelwright.core.verdict import Verdict
-from kernelwright.export.gate import require_sound_operator
+from kernelwright.export.package import build_package, package_name
 from kernelwright.export.place import require_free, write_new
-from kernelwright.export.processor import needed_features
-from kernelwright.export.text import render
 from kernelwright.export.winner import ExportImpossible, Winner, find_winner
 from kernelwright.runs import RunFolder
 
 _VERSION = "0.1.0"
-_LIBRARY = "kernel.so"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of every file in the wheel: equal winners give equal wheels."""
-_MAIN = '''"""Tests the kernel on this machine."""
-
-from . import main
-
-raise SystemExit(main())
-'''
 
 
 def export_wheel(run: RunFolder, folder: Path) -> tuple[Path, Verdict]:
@@ -52,41 +38,18 @@ def export_wheel(run: RunFolder, folder: Path) -> tuple[Path, Verdict]:
     """
     winner = find_winner(run)
     name = package_name(winner)
-    built, needs = _built(winner.candidate) if winner.candidate.kind == "cpp" else ({}, ())
-    text = render(winner, library=_LIBRARY if built else "", needs=needs)
-    files = {f"{name}/{file}": content for file, content in built.items()}
-    files[f"{name}/__init__.py"] = text.encode()
-    files[f"{name}/__main__.py"] = _MAIN.encode()
-    files[f"{name}/verdict.json"] = (winner.verdict.model_dump_json(indent=2) + "\n").encode()
-    tag = f"py3-none-{_platform()}" if built else "py3-none-any"
+    package = build_package(winner)
+    files = {f"{name}/{file}": content for file, content in package.files.items()}
+    tag = f"py3-none-{_platform()}" if package.native else "py3-none-any"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ExportImpossible(str(folder), error.strerror or "", "Name a folder.") from None
     target = folder / f"{name}-{_VERSION}-{tag}.whl"
     require_free(target)
-    require_sound_operator(text, built)
+    package.require_sound()
     write_new(target, _packed(name, tag, files, winner))
     return target, winner.verdict
-
-
-def package_name(winner: Winner) -> str:
-    """Name of the wheel and of the package in it: kernelwright, the Task, the Candidate."""
-    task = re.sub(r"[^a-z0-9]+", "_", winner.verdict.task.lower()).strip("_") or "task"
-    return f"kernelwright_{task}_{winner.candidate.id}"
-
-
-def _built(candidate: Candidate) -> tuple[dict[str, bytes], tuple[str, ...]]:
-    """The library, by its name, and the features it needs."""
-    with tempfile.TemporaryDirectory(prefix="kernelwright-export-") as cache:
-        match CppBackend().build(candidate, Path(cache)):
-            case NativeArtefact(library=library):
-                return {_LIBRARY: library.read_bytes()}, needed_features(find_toolchain())
-            case BuildFailure(reason=reason):
-                raise ExportImpossible(
-                    candidate.id, f"it does not build here: {reason}", "Judge it here."
-                )
-    raise AssertionError("a cpp Candidate builds a library or fails")
 
 
 def _platform() -> str:
