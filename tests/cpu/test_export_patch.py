@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from winners import load, won_run
 
-from kernelwright.export import NothingToPatch, export_file, patch
+from kernelwright.export import KernelNotUsed, NothingToPatch, export_file, patch
 
 BLOCK = """
 import torch
@@ -146,7 +146,7 @@ def test_training_runs_the_reference_with_one_warning(run, net):
     wanted = net.first.weight.grad.clone()
     net.zero_grad()
     live = patch(net.train(), run)
-    with pytest.warns(UserWarning, match="no gradient") as told:
+    with pytest.warns(KernelNotUsed, match="no gradient") as told:
         net(x).sum().backward()
     assert len(told) == 1
     assert told[0].filename == __file__

@@ -8,12 +8,14 @@ one of `native` and `traced` go into each of them word for word.
 
 from kernelwright.export.hub import export_hub
 from kernelwright.export.patching import NothingToPatch, patch
+from kernelwright.export.runtime import KernelNotUsed
 from kernelwright.export.single_file import export_file
 from kernelwright.export.wheel import export_wheel
 from kernelwright.export.winner import ExportImpossible
 
 __all__ = [
     "ExportImpossible",
+    "KernelNotUsed",
     "NothingToPatch",
     "export_file",
     "export_hub",

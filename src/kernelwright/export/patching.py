@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from kernelwright.core.errors import KernelwrightError
+from kernelwright.export.runtime import KernelNotUsed
 from kernelwright.export.text import render
 from kernelwright.export.winner import find_winner
 from kernelwright.runs import RunFolder, open_run
@@ -59,4 +60,6 @@ def _loaded(text: str, identity: str) -> ModuleType:
     module = ModuleType(name)
     sys.modules[name] = module
     exec(compile(text, f"<{name}>", "exec"), vars(module))  # noqa: S102 - our own text
+    # A warning's class must be one that a filter, or another process, can import.
+    vars(module)["KernelNotUsed"] = KernelNotUsed
     return module
