@@ -55,7 +55,11 @@ def interrupt_after(line_with: str, *words: str | Path) -> tuple[Ran, list[str]]
         What it came to, and the command lines of its workers that are still alive.
     """
     process = subprocess.Popen(
-        [str(PROGRAM), *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [str(PROGRAM), *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_heed_interrupts,  # noqa: PLW1509 - tests start it from one thread
     )
     assert process.stderr is not None
     seen = []
@@ -68,6 +72,11 @@ def interrupt_after(line_with: str, *words: str | Path) -> tuple[Ran, list[str]]
     out, rest = process.communicate(timeout=PATIENCE_S)
     time.sleep(0.5)
     return Ran(process.returncode, out, "".join(seen) + rest), workers_of(process.pid)
+
+
+def _heed_interrupts() -> None:
+    """A shell starts its background jobs with Ctrl-C ignored, and their children inherit that."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def workers_of(judge_pid: int) -> list[str]:
