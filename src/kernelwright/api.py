@@ -18,8 +18,8 @@ from kernelwright.core.verdict import Tier, Verdict
 from kernelwright.export import export_file, export_wheel
 from kernelwright.export import patch as patch_model
 from kernelwright.judge import open_session
-from kernelwright.optimize import optimize as run_loop
-from kernelwright.propose import Problem, find_proposer
+from kernelwright.optimize import search
+from kernelwright.propose import find_proposer
 from kernelwright.report import as_html, as_markdown, read_facts
 from kernelwright.runs import RunFolder, create_run, new_record, open_run
 from kernelwright.tasks.catalog import find_task
@@ -145,12 +145,9 @@ def optimize(
     record = new_record(found, proposer=proposer, budget=limit, command=tuple(sys.argv))
     folder = create_run(Path(runs), record)
     with folder.lock(), open_session(found, seed=seed) as session:
-        folder.append_ground(session.ground)
-        problem = Problem(found, session.reference, session.shape, session.main.signature)
-        answer = run_loop(
+        answer = search(
             session,
             maker(),
-            problem,
             folder,
             budget=limit,
             started=started,

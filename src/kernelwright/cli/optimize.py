@@ -105,9 +105,7 @@ def _search(
 ) -> tuple[Answer, Ground | None]:
     """Runs the loop under a live display; an interrupt at any moment is an Answer too."""
     from kernelwright.judge import open_session
-    from kernelwright.optimize import Answer
-    from kernelwright.optimize import optimize as run_loop
-    from kernelwright.propose import Problem
+    from kernelwright.optimize import Answer, search
 
     task, started = folder.record.task, _process_started()
     answer, ground = Answer(outcome="interrupted"), None
@@ -116,13 +114,11 @@ def _search(
             Progress(task.name, budget.wall_s, started, as_json=as_json) as progress,
             open_session(task, seed=seed, on_event=progress.event) as session,
         ):
-            ground = progress.ready(session.ground)
-            folder.append_ground(ground)
-            problem = Problem(task, session.reference, session.shape, session.main.signature)
-            answer = run_loop(
+            ground = session.ground
+            progress.ready(ground)
+            answer = search(
                 session,
                 proposer,
-                problem,
                 folder,
                 budget=budget,
                 started=started,

@@ -52,10 +52,9 @@ class Progress:
         self._now = text
         self._show(text)
 
-    def ready(self, ground: Ground) -> Ground:
+    def ready(self, ground: Ground) -> None:
         """The baselines are timed and the search begins."""
         self.event(describe_ground(ground))
-        return ground
 
     def judged(self, candidate: Candidate, verdict: Verdict) -> None:
         """One more Verdict."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -51,6 +53,17 @@ class ArmTime(Record):
 
     name: str
     wall_ns: Interval
+
+
+def block_log_ratios(samples_ns: Sequence[tuple[int, int]]) -> list[float]:
+    """One ln(baseline / candidate) per block of an AB and a BA pair, in order.
+
+    Args:
+        samples_ns: wall times per pair, baseline then candidate; a single pair is its own block.
+    """
+    single = [math.log(baseline / candidate) for baseline, candidate in samples_ns]
+    blocks = zip(single[::2], single[1::2], strict=False)
+    return [(first + second) / 2 for first, second in blocks] or single
 
 
 class Against(Record):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import os
 import platform
 import shutil
 from importlib.metadata import version
@@ -37,7 +38,7 @@ def export_hub(run: RunFolder, folder: Path) -> tuple[Path, Verdict]:
     package.require_sound()
     files = {name: data for name, data in package.files.items() if name != "__main__.py"}
     files["metadata.json"] = _metadata(package_name(winner), files)
-    partial = folder.with_name(f".{folder.name}.partial")
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}")
     home = partial / "build" / _variant(package)
     try:
         shutil.rmtree(partial, ignore_errors=True)

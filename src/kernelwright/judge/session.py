@@ -106,7 +106,7 @@ class Session:
         roofline = self.roofline
         return Ground(
             task=self.task.name,
-            shape="x".join(str(size) for size in self.shape.values()) or "as given",
+            shape=self.main.label,
             baselines=self._times,
             resolution=self.resolution,
             bytes_moved=roofline.bytes_moved,

@@ -189,6 +189,11 @@ class Station:
         arms = [self.baseline(name) for name in names]
         return [arm for arm in arms if isinstance(arm, Arm)]
 
+    @property
+    def label(self) -> str:
+        """Its shape in one word, as Verdicts name it."""
+        return "x".join(str(size) for size in self.shape.values()) or "as given"
+
     def settle(self) -> Fault | None:
         """Decides from eager's own time whether timed calls are primed."""
         eager = self.baseline(EAGER)

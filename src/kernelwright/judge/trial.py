@@ -31,7 +31,6 @@ class Checks:
     unchecked: int = 0
     shapes: list[str] = field(default_factory=list)
     families: set[str] = field(default_factory=set)
-    weight_sets: set[tuple[str, int]] = field(default_factory=set)
     error_over_reference: float = 0.0
 
     def correctness(self, oracle: OracleStrength) -> Correctness:
@@ -41,7 +40,7 @@ class Checks:
             unchecked_calls=self.unchecked,
             shapes=tuple(self.shapes),
             families=tuple(sorted(self.families)),
-            weight_sets=len(self.weight_sets),
+            weight_sets=len({(one.shape, one.weights) for one in self.checked}),
             error_over_budget=max((one.error_over_budget for one in self.checked), default=0.0),
             error_over_reference=self.error_over_reference,
             oracle=oracle,
@@ -64,10 +63,8 @@ class Trial:
         self.station, self.arm, self.checks = station, arm, checks
         self._precision = precision
         self._rng = rng
-        label = "x".join(str(size) for size in station.shape.values()) or "as given"
-        self._label = label
-        if label not in checks.shapes:
-            checks.shapes.append(label)
+        if station.label not in checks.shapes:
+            checks.shapes.append(station.label)
 
     def check_families(self, draws: Iterable[Draw]) -> Rejected | None:
         """One checked call per draw: of each family one, with its own redraw of the parameters.
@@ -183,7 +180,7 @@ class Trial:
         checks = self.checks
         checks.checked.append(
             CheckedCall(
-                shape=self._label,
+                shape=self.station.label,
                 family=one.family,
                 weights=one.weights,
                 error_over_budget=found.error_over_budget,
@@ -191,11 +188,10 @@ class Trial:
         )
         if found.ok and self.station.is_evidence(one, self._precision):
             checks.families.add(one.family)
-        checks.weight_sets.add((self._label, one.weights))
         checks.error_over_reference = max(checks.error_over_reference, found.error_over_reference)
         if found.ok:
             return None
-        where = f"family {one.family}, shape {self._label}"
+        where = f"family {one.family}, shape {self.station.label}"
         return Rejected(stage="verify", reason=f"{found.reason} ({where})")
 
 
@@ -208,7 +204,7 @@ def as_against(times: PairedTimes) -> Against:
         candidate_ns=times.candidate_ns(),
         pairs=len(times.pairs),
         p_faster=times.p_faster(_WIN),
-        samples_ns=tuple((p.baseline.wall_ns, p.candidate.wall_ns) for p in times.pairs),
+        samples_ns=times.samples_ns,
     )
 
 

@@ -6,5 +6,6 @@ inputs that no earlier call has seen, makes the Run a win.
 """
 
 from kernelwright.optimize.loop import Answer, Watcher, optimize
+from kernelwright.optimize.session import search
 
-__all__ = ["Answer", "Watcher", "optimize"]
+__all__ = ["Answer", "Watcher", "optimize", "search"]

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from kernelwright.core.ground import Ground
-from kernelwright.core.verdict import WIN_THRESHOLD, Accepted, Against
+from kernelwright.core.verdict import WIN_THRESHOLD, Accepted, Against, block_log_ratios
 from kernelwright.report.facts import Facts, Row, Winner
 
 Spec = dict[str, Any]
@@ -193,9 +193,8 @@ def pair_times(against: Against) -> Spec:
 
 def block_ratios(against: Against) -> Spec:
     """Speed-up of each block of an AB and a BA pair, sorted, with the median's interval."""
-    logs = [math.log(baseline / candidate) for baseline, candidate in against.samples_ns]
-    blocks = [(a + b) / 2 for a, b in zip(logs[::2], logs[1::2], strict=False)] or logs
-    points = [{"block": at, "ratio": math.exp(v)} for at, v in enumerate(sorted(blocks), 1)]
+    blocks = sorted(block_log_ratios(against.samples_ns))
+    points = [{"block": at, "ratio": math.exp(value)} for at, value in enumerate(blocks, 1)]
     low, mid, high = against.speedup
     y = _field("ratio", "Q", f"speed-up over {against.baseline}", scale={"zero": False})
     return {

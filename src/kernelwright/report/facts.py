@@ -18,7 +18,7 @@ from kernelwright.core.verdict import (
     Verdict,
 )
 from kernelwright.report.words import lines_of, ratio, summarise
-from kernelwright.runs import RunFolder
+from kernelwright.runs import RunFolder, best_timed, best_win
 
 
 class Row(Record):
@@ -81,7 +81,7 @@ def read_facts(folder: RunFolder) -> Facts:
     """
     verdicts = folder.verdicts()
     stored = {name: _stored(folder, name) for name in dict.fromkeys(v.candidate for v in verdicts)}
-    best = folder.best() or _best_right(verdicts)
+    best = best_win(verdicts) or best_timed(verdicts)
     grounds = folder.grounds()
     return Facts(
         run=folder.record,
@@ -96,12 +96,6 @@ def read_facts(folder: RunFolder) -> Facts:
         reproduce=_reproduce(folder, best),
         sources={name: _texts(one) for name, one in stored.items() if one is not None},
     )
-
-
-def _best_right(verdicts: list[Verdict]) -> Verdict | None:
-    """Of the highest tier that has a timed Verdict, the one with the largest low end."""
-    timed = [(v, v.speedup) for v in verdicts if v.speedup is not None]
-    return max(timed, key=lambda pair: (pair[0].tier, pair[1].low), default=(None, None))[0]
 
 
 def _headline(run: RunRecord, best: Verdict | None, *, judged: bool) -> str:

@@ -6,7 +6,7 @@ lets a stored Run answer in the judge's place. No torch: a run opens on a laptop
 """
 
 from kernelwright.runs.candidates import read_candidate, write_candidate
-from kernelwright.runs.folder import RunFolder, create_run, open_run, run_id
+from kernelwright.runs.folder import RunFolder, best_timed, best_win, create_run, open_run, run_id
 from kernelwright.runs.head import new_record
 from kernelwright.runs.lines import HalfLineSkipped
 from kernelwright.runs.replay import NotReplayable, Replay
@@ -16,6 +16,8 @@ __all__ = [
     "NotReplayable",
     "Replay",
     "RunFolder",
+    "best_timed",
+    "best_win",
     "create_run",
     "new_record",
     "open_run",

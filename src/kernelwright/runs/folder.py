@@ -8,7 +8,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -105,9 +105,19 @@ class RunFolder:
         return read_records(self.path / _GROUNDS, Ground)
 
     def best(self) -> Verdict | None:
-        """Among the wins of the highest tier that has one, the one with the largest low end."""
-        wins = [verdict for verdict in self.verdicts() if verdict.win]
-        return max(wins, key=lambda v: (v.tier, v.speedup.low if v.speedup else 0.0), default=None)
+        """See `best_win`."""
+        return best_win(self.verdicts())
+
+
+def best_win(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """Among the wins of the highest tier that has one, the one with the largest low end."""
+    return best_timed(verdict for verdict in verdicts if verdict.win)
+
+
+def best_timed(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """Of the highest tier with a timed Verdict, the one with the largest low end, win or not."""
+    timed = [(v.tier, v.speedup.low, v) for v in verdicts if v.speedup is not None]
+    return max(timed, key=lambda one: one[:2], default=(None, None, None))[2]
 
 
 def run_id(task: str, started: datetime.datetime) -> str:

@@ -31,7 +31,8 @@ class Replay:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._verdicts: dict[tuple[str, Tier], deque[Verdict]] = defaultdict(deque)
-        for verdict in folder.verdicts():
+        self._order = folder.verdicts()
+        for verdict in self._order:
             self._verdicts[verdict.candidate, verdict.tier].append(verdict)
 
     def judge(self, candidate: Candidate, tier: Tier) -> Verdict:
@@ -47,6 +48,6 @@ class Replay:
 
     def propose(self, problem: Any, history: Sequence[Verdict]) -> Iterator[Candidate]:
         """The screened Candidates in the order they were judged, repeats included."""
-        for verdict in self._folder.verdicts():
+        for verdict in self._order:
             if verdict.tier == "T1":
                 yield self._folder.load_candidate(verdict.candidate)

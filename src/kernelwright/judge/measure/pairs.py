@@ -8,11 +8,11 @@ themselves.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kernelwright.core.record import Interval
+from kernelwright.core.verdict import block_log_ratios
 from kernelwright.judge.measure.bench import Arm, Bench, Draw, Fault, Sample
 from kernelwright.judge.measure.statistics import (
     half_width,
@@ -29,11 +29,6 @@ class Pair:
     baseline: Sample
     candidate: Sample
 
-    @property
-    def log_ratio(self) -> float:
-        """ln(baseline wall time / candidate wall time)."""
-        return math.log(self.baseline.wall_ns / self.candidate.wall_ns)
-
 
 @dataclass(slots=True)
 class PairedTimes:
@@ -43,11 +38,14 @@ class PairedTimes:
     pairs: list[Pair] = field(default_factory=list)
 
     @property
+    def samples_ns(self) -> tuple[tuple[int, int], ...]:
+        """Wall times of every pair, baseline then candidate, in the order taken."""
+        return tuple((pair.baseline.wall_ns, pair.candidate.wall_ns) for pair in self.pairs)
+
+    @property
     def log_ratios(self) -> list[float]:
-        """One ln(baseline / candidate) per block of an AB and a BA pair, in order."""
-        single = [pair.log_ratio for pair in self.pairs]
-        blocks = zip(single[::2], single[1::2], strict=False)
-        return [(first + second) / 2 for first, second in blocks] or single
+        """One ln(baseline / candidate) per block, in order."""
+        return block_log_ratios(self.samples_ns)
 
     @property
     def interval(self) -> Interval:
