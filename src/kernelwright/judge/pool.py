@@ -14,8 +14,8 @@ import numpy as np
 from kernelwright.judge.measure import Draw
 
 _TIMED, _CHECKED, _SCREENS = 20, 4, 4
-_RENEWED = 0.5
-"""Chance, per use, that one of the draws whose truth is known is replaced."""
+_RENEWED = 0.25
+"""Chance, per use, that one of the kept draws is replaced."""
 
 
 class Pool:
@@ -49,14 +49,14 @@ class Pool:
 
     def timed(self) -> Iterator[Draw]:
         """Nominal draws without end, for calls that no one checks."""
-        return self._cycle(self._timed, _TIMED, renew=True)
+        return self._cycle(self._timed, _TIMED)
 
     def checked(self) -> Iterator[Draw]:
         """Nominal draws without end, for calls whose outputs are compared."""
-        return self._cycle(self._checked, _CHECKED, renew=self._rng.random() < _RENEWED)
+        return self._cycle(self._checked, _CHECKED)
 
-    def _cycle(self, kept: list[Draw], most: int, *, renew: bool) -> Iterator[Draw]:
-        if kept and renew:
+    def _cycle(self, kept: list[Draw], most: int) -> Iterator[Draw]:
+        if kept and self._rng.random() < _RENEWED:
             kept[int(self._rng.integers(len(kept)))] = self._fresh("nominal")
         for at in self._rng.permutation(len(kept)):
             yield kept[at]

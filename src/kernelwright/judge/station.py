@@ -19,6 +19,7 @@ from kernelwright.judge.measure import Arm, Bench, Draw, Fault, PairedTimes, Sam
 from kernelwright.judge.measure.bench import describe
 from kernelwright.judge.measure.roofline import Roofline, count_flops, measure_roofline
 from kernelwright.judge.pool import Pool
+from kernelwright.judge.verify.compare import Yardstick, measure_yardstick
 from kernelwright.judge.verify.oracle import Oracle
 from kernelwright.judge.verify.sanity import SanityReport, sanity_gate, tells_work_from_none
 from kernelwright.sandbox import Failure, Limits, Nursery
@@ -116,6 +117,15 @@ class Station:
         assert one.reference is not None
         return one.reference
 
+    def yardstick(self, one: Draw) -> Yardstick:
+        """What the reference's own error on the draw makes the budget, computed once."""
+        if one.yardstick is None:
+            reference = self.reference_outputs(one)
+            if isinstance(reference, Fault):
+                raise BaselineBroke(reference.reason)
+            one.yardstick = measure_yardstick(self.truth(one), reference)
+        return one.yardstick
+
     def probe_oracle(self, precision: str) -> SanityReport:
         """Whether outputs that ignore the work would pass; see `verify.sanity`."""
 
@@ -135,7 +145,7 @@ class Station:
             reference = self.reference_outputs(one)
             assert not isinstance(reference, Fault)
             self._evidence[one.family] = tells_work_from_none(
-                self.truth(one), reference, precision=precision
+                self.truth(one), reference, yardstick=self.yardstick(one), precision=precision
             )
         return self._evidence[one.family]
 

@@ -12,7 +12,7 @@ from kernelwright.core.verdict import Against, CheckedCall, Correctness, OracleS
 from kernelwright.judge.effort import Effort
 from kernelwright.judge.measure import Arm, Draw, Fault, PairedTimes, Sample, take_pair
 from kernelwright.judge.station import BaselineBroke, Station
-from kernelwright.judge.verify.compare import compare, measure_yardstick
+from kernelwright.judge.verify.compare import compare
 from kernelwright.tasks.draw import COHERENT
 
 _WIN = 1.05
@@ -165,8 +165,6 @@ class Trial:
         reference = self.station.reference_outputs(one)
         if isinstance(reference, Fault):
             raise BaselineBroke(reference.reason)
-        if one.yardstick is None:
-            one.yardstick = measure_yardstick(truth, reference)
         found = compare(
             sample.outputs,
             truth,
@@ -175,7 +173,7 @@ class Trial:
             sensitivity=lambda: self.station.oracle.sensitivity(
                 one.values, truth, coherent=one.family in COHERENT
             ),
-            yardstick=one.yardstick,
+            yardstick=self.station.yardstick(one),
         )
         checks = self.checks
         checks.checked.append(

@@ -16,7 +16,7 @@ from kernelwright.sandbox.wire import TensorLayout
 
 _ALIGN = 4096
 _F_SEAL_FUTURE_WRITE = 0x10  # linux/fcntl.h; Python has no name for it before 3.13
-_POISON_STEP = 512
+_POISON_STEP, _POISONED_AT_MOST = 512, 8192
 
 
 class Arena:
@@ -45,9 +45,10 @@ class Arena:
         self._bytes[layout.address : layout.address + layout.nbytes] = data
 
     def poison(self, slot: int) -> None:
-        """Flips a byte in every 512: an output that aliases this slot can no longer be right."""
+        """Flips bytes all over: an output that aliases this slot can no longer be right."""
         layout = self.slots[slot]
-        self._bytes[layout.address : layout.address + layout.nbytes : _POISON_STEP] ^= 0x55
+        step = max(_POISON_STEP, layout.nbytes // _POISONED_AT_MOST) | 1  # odd: every byte's turn
+        self._bytes[layout.address : layout.address + layout.nbytes : step] ^= 0x55
 
     def close(self) -> None:
         """Gives the memory back; workers keep their own mapping until they end."""

@@ -9,6 +9,7 @@ import os
 import select
 import signal
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +34,7 @@ from kernelwright.sandbox.wire import (
 
 FailureKind = Literal["crashed", "hung", "raised", "load_failed", "out_of_memory", "garbled"]
 _libc = ctypes.CDLL(None, use_errno=True)
+_IOV_MAX = 1024  # limits.h
 
 
 class _IoVec(ctypes.Structure):
@@ -152,16 +154,32 @@ class Worker:
     def read_memory(self, address: int, into: Any) -> bool:
         """Copies the frozen worker's memory at `address` into a contiguous uint8 array."""
         got, size = 0, into.nbytes
-        start = into.ctypes.data
         while got < size:
-            local = _IoVec(start + got, size - got)
-            remote = _IoVec(address + got, size - got)
-            n = _libc.process_vm_readv(self.pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0)
-            n = ctypes.c_ssize_t(n).value
+            n = self._read([(address + got, size - got)], into.ctypes.data + got, size - got)
             if n <= 0:
                 return False
             got += n
         return True
+
+    def read_places(self, places: Sequence[tuple[int, int]]) -> bytes | None:
+        """The frozen worker's bytes at each (address, length), joined; None if any is not mapped.
+
+        One system call for many places: each alone would cost 25 us.
+        """
+        into = ctypes.create_string_buffer(sum(length for _, length in places))
+        at, end = ctypes.addressof(into), ctypes.addressof(into) + len(into)
+        for first in range(0, len(places), _IOV_MAX):
+            n = self._read(places[first : first + _IOV_MAX], at, end - at)
+            if n <= 0:
+                return None
+            at += n
+        return into.raw if at == end else None
+
+    def _read(self, places: Sequence[tuple[int, int]], to: int, size: int) -> int:
+        local = _IoVec(to, size)
+        remote = (_IoVec * len(places))(*places)
+        n = _libc.process_vm_readv(self.pid, ctypes.byref(local), 1, remote, len(places), 0)
+        return ctypes.c_ssize_t(n).value
 
     def cpu_ns(self) -> int:
         """CPU time the worker has used so far, all threads."""
