@@ -104,12 +104,13 @@ def sanity_gate(
 
 
 def tells_work_from_none(
-    truth: Values, reference: Values, *, yardstick: Yardstick, precision: str
+    truth: Values, reference: Values, *, precision: str, yardstick: Yardstick | None = None
 ) -> bool:
     """Whether outputs of no work (zeros, the best constant, a missing tail) fail on these inputs.
 
     A family whose inputs do not is no evidence for a Candidate that passes on them.
     """
+    yardstick = yardstick or measure_yardstick(truth, reference)
     places = tuple(range(len(truth)))
     bar = _Bar(truth, reference, yardstick, precision, lambda: None, places)
     return not any(bar.lets_through(outputs) for _, outputs in _lazy(truth, truth))
