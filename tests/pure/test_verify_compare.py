@@ -220,3 +220,13 @@ def test_a_class_loosens_by_its_roundoff_alone() -> None:
     assert unit_roundoff(torch.float32, "tf32") == 2.0**-11
     assert unit_roundoff(torch.bfloat16, "tf32") == 2.0**-8
     assert unit_roundoff(torch.float16, "strict") == 2.0**-11
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 2**40), st.floats(1.0, 4.0))
+def test_what_underflows_before_a_last_factor_is_no_error(seed: int, factor: float) -> None:
+    inside = _truth(seed, 1000).abs() * 1e-43
+    want = inside * factor
+    got, own = inside.float() * factor, want.float()
+    assert _judge(got, want, own, scale=want.abs()).ok
+    assert not _judge(torch.zeros(1000), want * 1e8, own * 1e8, scale=want.abs() * 1e8).ok

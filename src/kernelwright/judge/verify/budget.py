@@ -40,6 +40,8 @@ class Budgets:
     """Of both, per square root of the number of terms and per term; see `terms`. Plain float32
     loops over up to 65,536 random terms reached an RMS of 0.3 sqrt(n) u S, over equal ones 0.14
     n u S."""
+    underflow_steps: float = 16.0
+    """Smallest subnormal numbers of the working precision; see `compare`."""
     output_ulps: float = 1.0
     """The output's own rounding is always allowed: one ulp, which is 2*u*|truth| at most."""
 

@@ -202,8 +202,15 @@ def _largest_share(got: torch.Tensor, want: torch.Tensor, *, room: float, ulp: f
 
 
 def _smallest_step(dtype: torch.dtype) -> float:
-    """Below the normal range the spacing of floating-point numbers no longer shrinks."""
-    return torch.finfo(dtype).smallest_normal * torch.finfo(dtype).eps
+    """Below the normal range the spacing of floating-point numbers no longer shrinks.
+
+    The output is rounded to it once; an intermediate result that underflowed was rounded to its
+    own, and later factors carry that on. Kernels of 16-bit outputs compute in float32.
+    """
+    own = torch.finfo(dtype)
+    working = torch.finfo(torch.promote_types(dtype, torch.float32))
+    inside = BUDGETS.underflow_steps * working.smallest_normal * working.eps
+    return own.smallest_normal * own.eps + inside
 
 
 def _within_condition(
