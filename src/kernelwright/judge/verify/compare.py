@@ -239,7 +239,8 @@ def _within_condition(
         if largest > 1.0:
             return found
     error_rms, scale_rms, size_rms = (math.sqrt(s / truth.numel()) for s in squares)
-    used = max(largest, over(error_rms, BUDGETS.condition_rms * u * scale_rms + ulp * size_rms))
+    rms_budget = BUDGETS.condition_rms * u * scale_rms + ulp * size_rms + floor
+    used = max(largest, over(error_rms, rms_budget))
     return Comparison(True, "", used, found.error_over_reference) if used <= 1.0 else found
 
 
