@@ -16,6 +16,7 @@ from kernelwright.core import (
     Unresolved,
 )
 from kernelwright.judge import REWARDS, open_session
+from kernelwright.sandbox import NO_JAIL, Jail, probe_jail
 from kernelwright.tasks.catalog import find_task
 
 TASK = """
@@ -90,7 +91,7 @@ def test_an_honest_kernel_is_accepted_and_timed(session):
     assert isinstance(verdict.outcome.timing, Measured | Unresolved)
     assert verdict.outcome.correctness.error_over_budget <= 1
     assert verdict.outcome.correctness.calls >= 3
-    assert verdict.provenance.sandbox == "D"
+    assert verdict.provenance.sandbox == probe_jail().tier
     assert not verdict.provenance.certified
     low, mid, high = verdict.speedup
     assert low <= mid <= high
@@ -134,10 +135,9 @@ def test_t2_accepts_a_plain_float_loop(session):
         (HONEST.replace("R;", "R - 1;"), "verify", "the output"),
         (HONEST + "y[R * C - 1] = NAN;", "verify", "NaN"),
         (HONEST.replace("softmax(x + r * C, scale", "softmax(x + r * C, x"), "verify", "budget"),
-        ("abort();", "verify", "SIGABRT"),
+        ("abort();", "verify", "abort() was called"),
         ("((float*)x)[0] = 1;", "verify", "SIGSEGV"),
         ("exit(0);", "verify", "exited with status 0"),
-        (HONEST + "if (fork() == 0) pause();", "audit", "started a process"),
     ],
 )
 def test_a_wrong_kernel_is_refused_with_a_reason(session, body, stage, says):
@@ -256,3 +256,20 @@ def children():
     """Process ids of this process's children, those of other open sessions included."""
     tasks = Path("/proc/self/task").glob("*/children")
     return sorted(int(pid) for task in tasks for pid in task.read_text().split())
+
+
+def test_a_process_that_a_candidate_starts_is_seen_where_nothing_prevents_it(session, monkeypatch):
+    monkeypatch.setattr(session._nursery, "jail", NO_JAIL)
+    outcome = refusal(session, cpp(HONEST + "if (fork() == 0) pause();"))
+    assert outcome.stage == "audit"
+    assert "started a process" in outcome.reason
+
+
+def test_a_sandbox_that_cannot_be_set_up_is_nobodys_fault(session, monkeypatch):
+    class Unmakeable(Jail):
+        unshare_flags = 1
+
+    monkeypatch.setattr(session._nursery, "jail", Unmakeable(True, False, False))
+    outcome = session.judge(cpp(HONEST)).outcome
+    assert isinstance(outcome, Inconclusive)
+    assert "locked up" in outcome.reason

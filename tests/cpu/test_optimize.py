@@ -47,7 +47,6 @@ SLOW = """
 for (int k = 0; k < 20; k++)
   for (long i = 0; i < n; i++) ((volatile float*)y)[i] = f(x[i]);
 """
-FORKS = "if (fork() == 0) { sleep(600); _exit(0); }" + WORK
 PRINTS = 'for (long i = 0; i < (1L << 25); i++) printf("%s", "0123456789012345678901234567890");'
 WRONG_SHAPE = """
 from torch import nn
@@ -68,7 +67,6 @@ MISBEHAVING = {
     cpp("int = ;", "no C++"): ("build", "error"),
     cpp("*(volatile int*)0 = 1;", "crashes"): ("", "SIGSEGV"),
     cpp("for (volatile int i = 0;; i++) {}", "hangs"): ("", "no reply within 3 s"),
-    cpp(FORKS, "forks"): ("", "process"),
     cpp(PRINTS, "only prints a gigabyte"): ("verify", ""),
     cpp("y[0] = 1;", "does nothing"): ("verify", ""),
     Candidate(

@@ -8,12 +8,23 @@ import re
 import shutil
 import subprocess
 import tempfile
+from dataclasses import asdict
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from cyclopts import Parameter
 
 from kernelwright.cli.options import Json
 from kernelwright.cli.output import Exit, print_json, say
 
+Sandbox = Annotated[
+    bool,
+    Parameter(
+        negative="",
+        help="Try what a candidate must not do, in a worker of the tier that this machine has, and "
+        "name each act that succeeds.",
+    ),
+]
 _WANTED_FLAGS = ("avx2", "fma", "avx512f", "amx_bf16")
 _TIMEOUT_S = 30
 _OPENMP_PROGRAM = """
@@ -39,11 +50,14 @@ class Finding(NamedTuple):
     needed: bool = False
 
 
-def doctor(*, json: Json = False) -> int:
+def doctor(*, sandbox: Sandbox = False, json: Json = False) -> int:
     """Say what works on this machine, and what each missing thing costs and how to get it.
 
-    Exits with 2 when something is missing without which nothing can be optimised.
+    Exits with 2 when something is missing without which nothing can be optimised, or when the
+    sandbox lets an act through.
     """
+    if sandbox:
+        return _break_out(json=json)
     findings = [_python(), _torch(), _machine(), _compiler(), _openmp(), _cuda(), _sandbox()]
     findings += [_cache(), _kernelbench()]
     if json:
@@ -55,6 +69,20 @@ def doctor(*, json: Json = False) -> int:
                 say(f"{'':21} {finding.advice}")
     lacking = any(finding.needed and finding.state == "missing" for finding in findings)
     return Exit.USER_ERROR if lacking else Exit.DONE
+
+
+def _break_out(*, json: bool) -> int:
+    from kernelwright.sandbox import probe_jail, run_self_test
+
+    found = run_self_test(probe_jail())
+    if json:
+        print_json(asdict(found))
+    else:
+        denied = found.attempted - len(found.succeeded)
+        say(f"sandbox tier {found.tier}: {denied} of {found.attempted} forbidden acts denied")
+        for act in found.succeeded:
+            say(f"not denied: {act.replace('_', ' ')}")
+    return Exit.USER_ERROR if found.succeeded else Exit.DONE
 
 
 def _as_object(finding: Finding) -> dict[str, str]:
@@ -132,12 +160,17 @@ def _cuda() -> Finding:
 
 
 def _sandbox() -> Finding:
-    from kernelwright.sandbox import SANDBOX_TIER
+    from kernelwright.sandbox import probe_jail
 
-    if SANDBOX_TIER != "D":
-        return Finding("sandbox", "ok", f"tier {SANDBOX_TIER}")
-    detail = "tier D: separate processes with limits, no namespaces"
-    advice = "T3 certifies nothing; judge no candidate that you would not run yourself"
+    jail = probe_jail()
+    walls = {"namespaces": jail.namespaces, "Landlock": jail.landlock, "seccomp": jail.seccomp}
+    missing = [name for name, there in walls.items() if not there]
+    if missing:
+        detail = f"tier {jail.tier} for native candidates: no {', no '.join(missing)}"
+        advice = "judge no candidate that you would not run yourself"
+        return Finding("sandbox", "limited", detail, advice)
+    detail = f"tier {jail.tier} for native candidates: {', '.join(walls)}"
+    advice = "graphs and submissions in Python run in plain processes, tier D"
     return Finding("sandbox", "limited", detail, advice)
 
 

@@ -45,6 +45,16 @@ class MachineUnsupported(KernelwrightError):
         super().__init__(f"{what}. kernelwright runs on Linux.")
 
 
+class SandboxBroke(KernelwrightError):
+    """A worker could not be locked up, and so ran nothing of a Candidate."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"a native worker could not be locked up: {what or 'it ended without a word'}. "
+            "See kernelwright doctor --sandbox."
+        )
+
+
 class RunFolderUnusable(KernelwrightError):
     """A run folder is missing, corrupt or cannot be written."""
 

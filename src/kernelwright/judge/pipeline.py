@@ -19,6 +19,7 @@ from kernelwright.backends import (
     PythonArtefact,
 )
 from kernelwright.core.candidate import Candidate
+from kernelwright.core.errors import SandboxBroke
 from kernelwright.core.verdict import (
     Accepted,
     Inconclusive,
@@ -62,13 +63,17 @@ class Pipeline:
             outcome = Inconclusive(reason=f"a baseline failed: {error}")
         except ZygoteDied as error:
             outcome = Inconclusive(reason=f"the worker process died: {error}")
+        except SandboxBroke as error:
+            outcome = Inconclusive(reason=str(error))
         return Verdict(
             task=self._session.task.name,
             candidate=candidate.id,
             candidate_kind=candidate.kind,
             tier=tier,
             outcome=outcome,
-            provenance=self._session.provenance(tier, tuple(notes)),
+            provenance=self._session.provenance(
+                tier, tuple(notes), self._session.sandbox_of(candidate.kind)
+            ),
             cost_cpu_s=_cpu_s() - cpu,
             wall_s=time.monotonic() - wall,
         )

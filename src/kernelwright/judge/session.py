@@ -30,11 +30,11 @@ from kernelwright.judge.measure.roofline import RatesUnknown, Roofline
 from kernelwright.judge.pipeline import Pipeline
 from kernelwright.judge.station import COMPILE, EAGER, MAX_AUTOTUNE, Station
 from kernelwright.sandbox import (
-    SANDBOX_TIER,
     Arena,
     Failure,
     Limits,
     Nursery,
+    SandboxTier,
     default_limits,
 )
 from kernelwright.tasks.catalog import reference_spec
@@ -44,6 +44,12 @@ from kernelwright.tasks.shapes import edge_shapes
 _BASELINE_PAIRS = 18
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 _PREFLIGHT_S = 120.0
+_OPEN_WALLS: dict[SandboxTier, str] = {
+    "A": "the compiler is not locked up",
+    "B": "the compiler is not locked up",
+    "C": "the worker could read files",
+    "D": "the worker was a plain process",
+}
 Event = Callable[[str], None]
 
 
@@ -116,6 +122,10 @@ class Session:
             floor_ns=roofline.floor_ns,
         )
 
+    def sandbox_of(self, kind: str) -> SandboxTier:
+        """The tier in which Candidates of a kind run: only native workers are locked up."""
+        return self._nursery.jail.tier if kind == "cpp" else "D"
+
     @property
     def quickest_first(self) -> tuple[str, ...]:
         """`baseline_names` with the fastest known one in front."""
@@ -145,14 +155,13 @@ class Session:
         """A fresh 63-bit key derived from the session's."""
         return int(self._root.spawn(1)[0].generate_state(1, np.uint64)[0] >> 1)
 
-    def provenance(self, tier: Tier, notes: tuple[str, ...]) -> Provenance:
-        """The conditions every Verdict carries."""
-        certified = tier == "T3" and SANDBOX_TIER in ("A", "B")
-        if tier == "T3" and not certified:
-            notes += ("uncertified: workers are plain processes (sandbox tier D)",)
+    def provenance(self, tier: Tier, notes: tuple[str, ...], sandbox: SandboxTier) -> Provenance:
+        """The conditions every Verdict carries; `sandbox` is the tier of the Candidate's worker."""
+        if tier == "T3":
+            notes += (f"uncertified: {_OPEN_WALLS[sandbox]} (sandbox tier {sandbox})",)
         return Provenance(
-            sandbox=SANDBOX_TIER,
-            certified=certified,
+            sandbox=sandbox,
+            certified=False,
             precision=self.task.precision,
             kernelwright=kernelwright.__version__,
             torch=torch.__version__,

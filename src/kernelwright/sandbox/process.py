@@ -24,11 +24,13 @@ from kernelwright.sandbox.orphans import (
     threads_of,
 )
 from kernelwright.sandbox.wire import (
+    BORN_BYTES,
     READY_SEQ,
     Reply,
     WireError,
     pack_wake,
     reply_bytes,
+    unpack_born,
     unpack_reply,
 )
 
@@ -85,10 +87,19 @@ class Worker:
         self.arena_address = 0
         """Where the worker's trusted code mapped the inputs, before any Candidate was loaded."""
 
-    def send_setup(self, message: bytes) -> None:
-        """Sends the setup message of a native runner."""
-        while message:
-            message = message[os.write(self._wake_fd, message) :]
+    def lock_up(self, setup: bytes, timeout_s: float) -> bool:
+        """Sends a native runner its setup and waits until it has given up what it must.
+
+        Its own code answers before anything of a Candidate is loaded. False: it did not, and is
+        dead.
+        """
+        with contextlib.suppress(BrokenPipeError):
+            while setup:
+                setup = setup[os.write(self._wake_fd, setup) :]
+        locked = read_word(self._reply_fd, timeout_s) == 0
+        if not locked:
+            self.kill()
+        return locked
 
     def wait_ready(self, n_outputs: int) -> Reply | Failure:
         """Waits for the first message, then freezes the worker.
@@ -266,6 +277,18 @@ class Worker:
         text = " ".join(part for part in (detail, how, self.log_tail()) if part)
         self.kill()
         return Failure(kind, text)
+
+
+def read_word(fd: int, timeout_s: float) -> int | None:
+    """One of the two words a native runner says before it loads a Candidate; None if it did not."""
+    deadline, data = time.monotonic() + timeout_s, b""
+    while len(data) < BORN_BYTES:
+        ready, _, _ = select.select([fd], [], [], max(0.0, deadline - time.monotonic()))
+        chunk = os.read(fd, BORN_BYTES - len(data)) if ready else b""
+        if not chunk:
+            return None
+        data += chunk
+    return unpack_born(data)
 
 
 def _how_it_ended(pid: int) -> str:

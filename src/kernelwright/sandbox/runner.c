@@ -1,14 +1,17 @@
 /* The native worker: maps the inputs, loads one shared object, calls it when told to.
  *
  * No Python lives here, so a Candidate finds no frame to walk, no collector to ask and no function
- * to patch. Descriptors: 3 setup and wake messages in, 4 replies out, 5 the arena. argv: the shared
- * object, its symbol, the number of threads, and resource limits. The structures are those of
- * wire.py.
+ * to patch. Descriptors: 3 setup and wake messages in, 4 replies out, 5 the arena, 6 Landlock rules.
+ * argv: the shared object, its symbol, the number of threads, resource limits, the judge's process
+ * id, flags for unshare, and whether there are Landlock rules. The structures are those of wire.py.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,12 +32,14 @@
 #define SETUP_MAGIC 0x4B575355u
 #define WAKE_MAGIC 0x4B57474Fu
 #define REPLY_MAGIC 0x4B575245u
+#define BORN_MAGIC 0x4B57424Fu
+#define LANDLOCK_RESTRICT_SELF 446
 #define READY_SEQ 0xFFFFFFFFu
 
 enum status { OK = 0, LOAD_FAILED = 2, OUT_OF_MEMORY = 3 };
 
 #pragma pack(push, 1)
-typedef struct { uint32_t magic, n_slots, n_outputs, flags; uint64_t arena_bytes; } setup_t;
+typedef struct { uint32_t magic, n_slots, n_outputs, n_filter; uint64_t arena_bytes; } setup_t;
 typedef struct {
   uint64_t address, nbytes;
   int32_t dtype, ndim;
@@ -150,12 +155,48 @@ static kernel_t load(const char* path, const char* symbol) {
   return kernel;
 }
 
+/* The first process of a namespace does not die of SIGABRT, so that abort() would end as SIGSEGV. */
+static void on_abort(int signal) {
+  static const char text[] = "abort() was called\n";
+  (void)signal;
+  if (write(2, text, sizeof text - 1) < 0) _exit(135);
+  _exit(134);
+}
+
+/* Namespaces of processes hold only for children: goes on in one, which the judge adopts. It sends
+ * the setup when this process is gone, so that the signal of a parent's death can be set then. */
+static void enter_namespaces(int flags) {
+  if (unshare(flags) != 0) {
+    perror("unshare");
+    _exit(68);
+  }
+  pid_t child = fork();
+  if (child < 0) _exit(68);
+  if (child == 0) {
+    setsid();
+    return;
+  }
+  uint32_t born[2] = {BORN_MAGIC, (uint32_t)child};
+  write_exactly(4, born, sizeof born);
+  _exit(0);
+}
+
+/* The last steps before code that is not trusted comes in: its constructors run inside dlopen. */
+static void lock_down(int has_rules, const struct sock_filter* filter, unsigned short n) {
+  struct sock_fprog program = {n, (struct sock_filter*)filter};
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) _exit(69);
+  if (has_rules && syscall(LANDLOCK_RESTRICT_SELF, 6, 0) != 0) _exit(69);
+  close(6);
+  if (n && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0) != 0) _exit(69);
+}
+
 int main(int argc, char** argv) {
-  if (argc != 8) return 64;
+  if (argc != 10) return 64;
   const char *path = argv[1], *symbol = argv[2];
-  prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (getppid() != (pid_t)strtol(argv[7], NULL, 10)) return 0; /* the judge died before the call */
-  syscall(SYS_close_range, 6u, ~0u, 0u); /* whatever the judge's own process left inheritable */
+  int namespaces = (int)strtol(argv[8], NULL, 10), has_rules = argv[9][0] == '1';
+  syscall(SYS_close_range, 7u, ~0u, 0u); /* whatever the judge's own process left inheritable */
+  if (namespaces) enter_namespaces(namespaces);
+  signal(SIGABRT, on_abort);
   setenv("OMP_NUM_THREADS", argv[3], 1);
   limit(RLIMIT_AS, argv[4]);
   limit(RLIMIT_FSIZE, argv[5]);
@@ -165,10 +206,14 @@ int main(int argc, char** argv) {
 
   setup_t setup;
   read_exactly(3, &setup, sizeof setup);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (!namespaces && getppid() != (pid_t)strtol(argv[7], NULL, 10)) return 0; /* the judge died */
   if (setup.magic != SETUP_MAGIC) return 65;
   int n_in = (int)setup.n_slots, n_out = (int)setup.n_outputs;
   wire_tensor* specs = calloc((size_t)(n_in + n_out + 1), sizeof *specs);
   read_exactly(3, specs, (size_t)(n_in + n_out) * sizeof *specs);
+  struct sock_filter* filter = calloc(setup.n_filter + 1, sizeof *filter);
+  read_exactly(3, filter, setup.n_filter * sizeof *filter);
   char* arena = NULL;
   if (setup.arena_bytes) {
     arena = mmap(NULL, setup.arena_bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, 5, 0);
@@ -190,6 +235,9 @@ int main(int argc, char** argv) {
   *reply = (reply_t){REPLY_MAGIC, READY_SEQ, OK, (uint32_t)n_out};
   for (int i = 0; i < n_out; i++) where[i].address = (uint64_t)(uintptr_t)arena;
 
+  lock_down(has_rules, filter, (unsigned short)setup.n_filter);
+  uint32_t locked[2] = {BORN_MAGIC, 0};
+  write_exactly(4, locked, sizeof locked);
   kernel_t kernel = load(path, symbol);
   if (!kernel) reply->status = LOAD_FAILED;
   write_exactly(4, buffer, reply_size);

@@ -16,17 +16,21 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from kernelwright.core.errors import CompilerMissing
+from kernelwright.core.errors import CompilerMissing, SandboxBroke
 from kernelwright.sandbox.arena import Arena
+from kernelwright.sandbox.jail import Jail, probe_jail
+from kernelwright.sandbox.landlock import make_ruleset
 from kernelwright.sandbox.limits import Limits, worker_environment
 from kernelwright.sandbox.orphans import adopt, disown
-from kernelwright.sandbox.process import Failure, Worker
+from kernelwright.sandbox.process import Failure, Worker, read_word
+from kernelwright.sandbox.seccomp import serving_filter
 from kernelwright.sandbox.wire import Reply, TensorLayout, pack_setup
 from kernelwright.sandbox.zygote import Zygote, become_reaper
 
 _LOG = logging.getLogger(__name__)
-SANDBOX_TIER = "D"
-"""Plain process. Tiers A to C need namespaces, Landlock and seccomp, which this build lacks."""
+_START_S = 20.0
+_SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/sys/devices/system/cpu", "/proc/cpuinfo")
+"""What the dynamic loader and libgomp read; nothing of the user's."""
 
 _RUNNER_SOURCE = Path(__file__).with_name("runner.c")
 _FENCE_SOURCE = Path(__file__).with_name("fence.c")
@@ -35,8 +39,10 @@ _FENCE_SOURCE = Path(__file__).with_name("fence.c")
 class Nursery:
     """Where workers come from: one zygote, one runner binary, one folder for logs and caches."""
 
-    def __init__(self, cache: Path) -> None:
+    def __init__(self, cache: Path, *, jail: Jail | None = None) -> None:
+        """`jail`: the walls around native workers; by default all that this machine can do."""
         self.cache = cache
+        self.jail = probe_jail() if jail is None else jail
         self._logs = Path(tempfile.mkdtemp(prefix="kernelwright-"))
         self._zygote: Zygote | None = None
         self._ready = False
@@ -101,21 +107,34 @@ class Nursery:
             outputs: what each call returns.
             limits: of the process.
             fenced: every block ends at a page that may not be touched; for calls not timed.
+
+        Raises:
+            SandboxBroke: it could not be locked up.
         """
         pipes = _Pipes(self._next_log())
         argv = [str(self._native_runner(fenced=fenced)), str(library), symbol, str(limits.threads)]
         argv += [str(limits.memory_bytes), str(limits.file_bytes), str(limits.cpu_s)]
-        argv += [str(os.getpid())]
+        argv += [str(os.getpid()), str(self.jail.unshare_flags), str(int(self.jail.landlock))]
         _LOG.debug("native worker: %s", shlex.join(argv))
-        pid = _spawn_with_descriptors(
-            argv,
-            worker_environment(self.cache),
-            [pipes.wake_read, pipes.reply_write, arena.fd],
-            pipes.log_fd,
-        )
-        worker = pipes.into_worker(pid, limits)
-        worker.send_setup(pack_setup(arena.slots, outputs, arena.nbytes))
+        rules = self._file_rules(library)
+        try:
+            fds = [pipes.wake_read, pipes.reply_write, arena.fd, rules]
+            pid = _spawn_with_descriptors(argv, worker_environment(self.cache), fds, pipes.log_fd)
+        finally:
+            os.close(rules)
+        worker = pipes.into_worker(pid, limits, moves=self.jail.namespaces)
+        seccomp = serving_filter() if self.jail.seccomp else b""
+        setup = pack_setup(arena.slots, outputs, arena.nbytes, seccomp=seccomp)
+        if not worker.lock_up(setup, _START_S):
+            raise SandboxBroke(worker.log_tail())
         return _ready(worker, len(outputs))
+
+    def _file_rules(self, library: Path) -> int:
+        """Landlock rules for a native worker; a descriptor of nothing where there are none."""
+        if not self.jail.landlock:
+            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        extra = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        return make_ruleset(read=[*_SYSTEM, library, *filter(None, extra)])
 
     def close(self) -> None:
         """Ends the zygote and removes the logs."""
@@ -150,9 +169,18 @@ class _Pipes:
         self.reply_read, self.reply_write = os.pipe()
         self.log_fd = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
-    def into_worker(self, pid: int, limits: Limits) -> Worker:
+    def into_worker(self, pid: int, limits: Limits, *, moves: bool = False) -> Worker:
+        """`moves`: the process goes on in a child of its own, which it names as its first word."""
         for fd in (self.wake_read, self.reply_write, self.log_fd):
             os.close(fd)
+        if moves:
+            word = read_word(self.reply_read, _START_S)
+            os.waitpid(pid, 0)
+            if word is None:
+                os.close(self.wake_write)
+                os.close(self.reply_read)
+                raise SandboxBroke(self.log.read_text(errors="replace").strip()[-300:])
+            pid = word
         return Worker(pid, self.wake_write, self.reply_read, log=self.log, limits=limits)
 
 
@@ -171,10 +199,10 @@ def _ready(worker: Worker, n_outputs: int) -> Worker | Failure:
 def _spawn_with_descriptors(
     argv: list[str], env: dict[str, str], fds: list[int], log_fd: int
 ) -> int:
-    """Starts `argv` in a session of its own with `fds` as 3, 4, 5, and nothing else inherited."""
+    """Starts `argv` in a session of its own with `fds` as 3 to 6, and nothing else inherited."""
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in (log_fd, *fds)]
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    targets = [(null, 0), (high[0], 1), (high[0], 2), *zip(high[1:], (3, 4, 5), strict=True)]
+    targets = [(null, 0), (high[0], 1), (high[0], 2), *zip(high[1:], (3, 4, 5, 6), strict=True)]
     try:
         return os.posix_spawn(
             argv[0],

@@ -3,6 +3,7 @@
 Little-endian, no padding. The same structures are declared in `runner.c`.
 
     setup   judge -> worker   header, one slot per input, one per output
+    born    worker -> judge   native only: the process it goes on in; 0 when it is locked up
     wake    judge -> worker   sequence number and the outputs that may be freed
     reply   worker -> judge   status and, per output, where it lies in the worker's memory
 """
@@ -29,13 +30,16 @@ DTYPES = (
 ITEMSIZE = dict(zip(DTYPES, (4, 8, 2, 2, 8, 4, 2, 1, 1, 1), strict=True))
 
 SETUP_MAGIC, WAKE_MAGIC, REPLY_MAGIC = 0x4B575355, 0x4B57474F, 0x4B575245
+BORN_MAGIC = 0x4B57424F
 READY_SEQ = 0xFFFFFFFF
+BPF_STEP_BYTES = 8
 
 _SETUP = struct.Struct("<IIIIQ")
 _TENSOR = struct.Struct(f"<QQii{MAX_DIMS}q{MAX_DIMS}q")
+_BORN = struct.Struct("<II")
 _WAKE = struct.Struct(f"<III{MAX_RELEASE}I")
 _REPLY = struct.Struct("<IIII")
-WAKE_BYTES = _WAKE.size
+WAKE_BYTES, BORN_BYTES = _WAKE.size, _BORN.size
 
 ADDRESS, SEQ, SEQ_OFFSET = struct.Struct("<Q"), struct.Struct("<I"), 4
 """For filling in a reply in place; see `address_offset`."""
@@ -106,11 +110,16 @@ def storage_bytes(dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) 
 
 
 def pack_setup(
-    slots: tuple[TensorLayout, ...], outputs: tuple[TensorLayout, ...], arena_bytes: int
+    slots: tuple[TensorLayout, ...],
+    outputs: tuple[TensorLayout, ...],
+    arena_bytes: int,
+    *,
+    seccomp: bytes = b"",
 ) -> bytes:
-    """The first message to a worker."""
-    head = _SETUP.pack(SETUP_MAGIC, len(slots), len(outputs), 0, arena_bytes)
-    return head + b"".join(tensor.pack() for tensor in (*slots, *outputs))
+    """The first message to a worker; a native one also gets its filter of system calls."""
+    steps = len(seccomp) // BPF_STEP_BYTES
+    head = _SETUP.pack(SETUP_MAGIC, len(slots), len(outputs), steps, arena_bytes)
+    return head + b"".join(tensor.pack() for tensor in (*slots, *outputs)) + seccomp
 
 
 def unpack_setup(
@@ -125,6 +134,14 @@ def unpack_setup(
         for at in range(_SETUP.size, len(data), _TENSOR.size)
     ]
     return tuple(tensors[:n_slots]), tuple(tensors[n_slots:]), arena_bytes
+
+
+def unpack_born(data: bytes) -> int:
+    """What a native runner says before it loads anything: the process it goes on in, then 0."""
+    magic, word = _BORN.unpack(data)
+    if magic != BORN_MAGIC:
+        raise WireError("the worker did not begin with its magic number")
+    return word
 
 
 def pack_wake(seq: int, release: tuple[int, ...] = ()) -> bytes:
