@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kernelwright.sandbox.orphans import children_of, threads_of
+
 PROGRAM = Path(sys.executable).with_name("kernelwright")
 PATIENCE_S = 240
 _MARKS = ("kernelwright.sandbox.zygote", "/runner-")
@@ -90,3 +92,8 @@ def workers_of(judge_pid: int) -> list[str]:
         if str(judge_pid) in words and any(mark in " ".join(words) for mark in _MARKS):
             found.append(" ".join(words)[-200:])
     return found
+
+
+def own_children() -> set[int]:
+    """Children of this process: other open sessions', and those no one has waited for, included."""
+    return {pid for task in threads_of(os.getpid()) for pid in children_of(task)}

@@ -1,7 +1,6 @@
 """The gates, one after another, on one small Task; every Candidate goes the way a user's would."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -18,6 +17,7 @@ from kernelwright.core import (
 from kernelwright.judge import REWARDS, open_session
 from kernelwright.sandbox import NO_JAIL, Jail, probe_jail
 from kernelwright.tasks.catalog import find_task
+from program import own_children
 
 TASK = """
 import torch
@@ -245,17 +245,11 @@ def test_rewards_are_functions_of_the_verdict(session):
 def test_no_process_is_left_behind(tmp_path):
     path = tmp_path / "scaled_softmax.py"
     path.write_text(TASK)
-    before = children()
+    before = own_children()
     with open_session(find_task(str(path))) as session:
-        assert len(children()) > len(before)
+        assert len(own_children()) > len(before)
         session.judge(cpp(HONEST + "if (fork() == 0) { setsid(); pause(); }"), "T1")
-    assert children() == before
-
-
-def children():
-    """Process ids of this process's children, those of other open sessions included."""
-    tasks = Path("/proc/self/task").glob("*/children")
-    return sorted(int(pid) for task in tasks for pid in task.read_text().split())
+    assert own_children() == before
 
 
 def test_a_process_that_a_candidate_starts_is_seen_where_nothing_prevents_it(session, monkeypatch):

@@ -1,6 +1,5 @@
 """The walls around a native worker: each is shown to be needed, and all of them to hold."""
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -15,15 +14,10 @@ from kernelwright.sandbox import (
     probe_jail,
     run_self_test,
 )
-from kernelwright.sandbox.orphans import children_of, threads_of
+from program import own_children
 
 LIMITS = replace(default_limits(), call_s=20.0, load_s=20.0)
 needs_all = pytest.mark.skipif(probe_jail().tier != "A", reason="this machine has no tier A")
-
-
-def own_children() -> set[int]:
-    """Children of this process, those that no one has waited for included."""
-    return {pid for task in threads_of(os.getpid()) for pid in children_of(task)}
 
 
 class Unmakeable(Jail):

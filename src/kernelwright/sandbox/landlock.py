@@ -50,7 +50,6 @@ def make_ruleset(*, read: Iterable[Path | str] = (), write: Iterable[Path | str]
         fields.append(_SCOPE)
     attributes = struct.pack(f"<{len(fields)}Q", *fields)
     ruleset = _checked(_libc.syscall(_CREATE_RULESET, attributes, len(attributes), 0))
-    os.set_inheritable(ruleset, False)
     for path in read:
         _allow(ruleset, Path(path), _EXECUTE | _READ_FILE | _READ_DIR)
     for path in write:

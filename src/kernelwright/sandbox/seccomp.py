@@ -8,6 +8,7 @@ arch/x86/entry/syscalls/syscall_64.tbl.
 from __future__ import annotations
 
 import errno
+import functools
 import platform
 import struct
 
@@ -83,6 +84,7 @@ def seccomp_usable() -> bool:
     return platform.machine() == "x86_64"
 
 
+@functools.cache
 def serving_filter() -> bytes:
     """For a process that computes and answers: threads yes; processes, sockets and writes no.
 

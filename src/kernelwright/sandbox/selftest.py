@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -11,12 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
-from kernelwright.core.errors import CompilerMissing, SandboxBroke
+from kernelwright.core.errors import SandboxBroke
 from kernelwright.sandbox.arena import Arena
 from kernelwright.sandbox.jail import Jail, SandboxTier
 from kernelwright.sandbox.limits import default_limits
 from kernelwright.sandbox.process import Failure
-from kernelwright.sandbox.spawn import Nursery
+from kernelwright.sandbox.spawn import Nursery, find_c_compiler
 from kernelwright.sandbox.wire import TensorLayout
 
 _SOURCE = Path(__file__).with_name("forbidden.c")
@@ -77,11 +76,8 @@ def _run(jail: Jail, library: Path, arena: Arena, output: TensorLayout, found: n
 
 
 def _build(folder: Path) -> Path:
-    compiler = shutil.which(os.environ.get("CC", "gcc"))
-    if compiler is None:
-        raise CompilerMissing(os.environ.get("CC", "gcc"), "gcc")
     library = folder / "forbidden.so"
-    command = [compiler, "-O1", "-shared", "-fPIC", "-o", str(library), str(_SOURCE)]
+    command = [find_c_compiler(), "-O1", "-shared", "-fPIC", "-o", str(library), str(_SOURCE)]
     subprocess.run(command, check=True)
     return library
 

@@ -217,13 +217,20 @@ def _spawn_with_descriptors(
             os.close(fd)
 
 
+def find_c_compiler() -> str:
+    """`$CC` or gcc, as a path. Raises CompilerMissing."""
+    name = os.environ.get("CC", "gcc")
+    path = shutil.which(name)
+    if path is None:
+        raise CompilerMissing(name, "gcc")
+    return path
+
+
 def build_runner(cache: Path, *, fenced: bool = False) -> Path:
     """Compiles the native runner once per source and returns its path. Raises CompilerMissing."""
     sources = [_RUNNER_SOURCE, _FENCE_SOURCE] if fenced else [_RUNNER_SOURCE]
     options = ["-DFENCED", "-rdynamic", "-fno-builtin"] if fenced else []
-    compiler = shutil.which(os.environ.get("CC", "gcc"))
-    if compiler is None:
-        raise CompilerMissing(os.environ.get("CC", "gcc"), "gcc")
+    compiler = find_c_compiler()
     texts = [source.read_bytes() for source in sources]
     digest = hashlib.sha256(b"".join([*texts, *map(str.encode, options)])).hexdigest()[:16]
     runner = cache / f"runner-{digest}"
