@@ -90,14 +90,19 @@ NODES = {
 HEAD = """
 #include "kernelwright.h"
 #include <math.h>
+#include <stdlib.h>
 extern "C" void kernel(const kw_tensor* in, int, const kw_tensor* out, int) {
   typedef float vf __attribute__((vector_size(64), aligned(4)));
   const float* x = (const float*)in[0].data;
   float* y = (float*)out[0].data;
   const long rows = in[0].sizes[0], n = in[0].sizes[1];
+"""
+SPLIT = """
 #pragma omp parallel for schedule(static) if (rows * n >= 32768)  // where ATen splits, too
 """
-CHAIN = """
+CHAIN = (
+    SPLIT
+    + """
   for (long row = 0; row < rows; row++) {
     double run = -INFINITY;
     for (long i = row * n; i < (row + 1) * n; i++) {
@@ -106,19 +111,18 @@ CHAIN = """
       const double low = isnan(run) ? run : run < v ? run : v;
       const double high = isnan(run) ? run : v < run ? run : v;
       run = low != high || isfinite(low) ? log1p(exp(low - high)) + high : v;
-      EACH
+      TO[i] = (float)run;
     }
-    END
   }
-}
 """
+)
 BODIES = {
-    "Double": """
-  for (long i = 0; i < rows * n; i += 16) *(vf*)(y + i) = *(const vf*)(x + i) * 2.0f;
-}
-""",
-    "RunningLogSum": CHAIN.replace("EACH", "y[i] = (float)run;").replace("END", ""),
-    "RowLogSum": CHAIN.replace("EACH", "").replace("END", "y[row] = (float)run;"),
+    "Double": SPLIT
+    + "for (long i = 0; i < rows * n; i += 16) *(vf*)(y + i) = *(const vf*)(x + i) * 2.0f;",
+    "RunningLogSum": CHAIN.replace("TO", "y"),
+    "RowLogSum": "float* whole = (float*)malloc(sizeof(float) * rows * n);  // as eager does\n"
+    + CHAIN.replace("TO", "whole")
+    + "for (long row = 0; row < rows; row++) y[row] = whole[row * n + n - 1]; free(whole);",
 }
 STOCK = """
 import ctypes, sys, time, numpy, torch
@@ -220,7 +224,7 @@ def candidates(model: str) -> list[Candidate]:
     nodes = NODES[model]
     program = {"slots": 1, "nodes": nodes, "outputs": [{"ref": len(nodes)}]}
     graph = SourceFile(name="program.json", text=json.dumps(program))
-    cpp = SourceFile(name="kernel.cpp", text=HEAD + BODIES[model])
+    cpp = SourceFile(name="kernel.cpp", text=HEAD + BODIES[model] + "\n}\n")
     return [Candidate(kind="graph", sources=(graph,)), Candidate(kind="cpp", sources=(cpp,))]
 
 

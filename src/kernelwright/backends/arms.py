@@ -43,16 +43,6 @@ def compiled(config: dict[str, Any], tensors: list[Any]) -> Call:
         )
 
 
-def no_op(config: dict[str, Any], tensors: list[Any]) -> Call:
-    """Allocates the outputs and computes nothing: the cost of a call itself."""
-    outputs = [(o["shape"], o["strides"], getattr(torch, o["dtype"])) for o in config["outputs"]]
-
-    def call() -> list[Any]:
-        return [torch.empty_strided(shape, strides, dtype=d) for shape, strides, d in outputs]
-
-    return call
-
-
 def graph(config: dict[str, Any], tensors: list[Any]) -> Call:
     """A graph Candidate, compiled in torch.compile's default mode."""
     from kernelwright.backends.graph_program import build_module, parse

@@ -23,7 +23,8 @@ def measure_empty_call(station: Station, cache: Path) -> float:
     """Times arms that compute nothing and sets what native ones are charged.
 
     A native kernel runs without Python, so that its author finds nothing to patch; but its user
-    calls it from Python, as the baselines are. The difference between the two empty calls, at this
+    calls it from Python, as the baselines are. The difference between the two empty calls (one by
+    ctypes from Python, as an exported kernel is called, one by the native runner), at this
     Task's sizes and with the caches as cold as they are in every call, is therefore added to each
     native time. It can only lower a claim.
 
@@ -31,9 +32,12 @@ def measure_empty_call(station: Station, cache: Path) -> float:
         95th percentile of the Python arm's empty call, ns.
     """
     outputs = [asdict(output) for output in station.signature.outputs]
-    python = PythonArtefact("kernelwright.backends.arms:no_op", {"outputs": outputs})
-    artefacts: dict[str, Artefact] = {"python": python}
     native = _build(cache)
+    library = str(native.library) if native is not None else None
+    python = PythonArtefact(
+        "kernelwright.backends.empty_call:from_python", {"outputs": outputs, "library": library}
+    )
+    artefacts: dict[str, Artefact] = {"python": python}
     if native is not None:
         artefacts["native"] = native
     times = _interleave(station, artefacts)

@@ -45,7 +45,10 @@ class Arena:
         self._bytes[layout.address : layout.address + layout.nbytes] = data
 
     def poison(self, slot: int) -> None:
-        """Flips bytes all over: an output that aliases this slot can no longer be right."""
+        """Flips bytes all over: an output that aliases this slot can no longer be right.
+
+        Doing it twice undoes it.
+        """
         layout = self.slots[slot]
         step = max(_POISON_STEP, layout.nbytes // _POISONED_AT_MOST) | 1  # odd: every byte's turn
         self._bytes[layout.address : layout.address + layout.nbytes : step] ^= 0x55
