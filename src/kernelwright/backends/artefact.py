@@ -25,6 +25,8 @@ class PythonArtefact:
     config: dict[str, Any]
     notes: tuple[str, ...] = ()
     """Labels for the Verdict, such as a slow build path."""
+    reads: tuple[Path, ...] | None = None
+    """The Candidate's own files, where code of it runs; None: only data of it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,8 @@ class Backend(Protocol):
     """
 
     kind: str
+    locked_up: bool
+    """Whether code of the Candidate's own runs, and so only in a locked-up worker."""
 
     def build(self, candidate: Candidate, cache: Path) -> Artefact | BuildFailure:
         """Builds once per content; later calls answer from `cache`, failures included.

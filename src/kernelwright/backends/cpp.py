@@ -30,6 +30,7 @@ class CppBackend:
     """Builds a shared object from the `.cpp` files of a Candidate."""
 
     kind = "cpp"
+    locked_up = True
 
     def build(self, candidate: Candidate, cache: Path) -> Artefact | BuildFailure:
         """See `Backend.build`."""

@@ -11,17 +11,7 @@ from typing import Any
 
 import torch
 
-
-class _Tensor(ctypes.Structure):
-    """`kw_tensor` of kernelwright.h."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("dtype", ctypes.c_int32),
-        ("ndim", ctypes.c_int32),
-        ("sizes", ctypes.c_int64 * 8),
-        ("strides", ctypes.c_int64 * 8),
-    )
+from kernelwright.backends.c_abi import KwTensor
 
 
 def from_python(config: dict[str, Any], tensors: list[Any]) -> Callable[[], list[Any]]:
@@ -37,7 +27,7 @@ def from_python(config: dict[str, Any], tensors: list[Any]) -> Callable[[], list
     if config["library"] is None:
         return allocate
     kernel = ctypes.CDLL(config["library"]).kernel
-    ins, outs = (_Tensor * len(tensors))(), (_Tensor * len(layouts))()
+    ins, outs = (KwTensor * len(tensors))(), (KwTensor * len(layouts))()
 
     def call() -> list[Any]:
         made = allocate()

@@ -18,6 +18,7 @@ class PythonBackend:
     """Puts the file where a worker can load it. It is not imported here, only compiled to bytes."""
 
     kind = "python"
+    locked_up = True
 
     def build(self, candidate: Candidate, cache: Path) -> Artefact | BuildFailure:
         """See `Backend.build`."""
@@ -33,5 +34,8 @@ class PythonBackend:
         path = folder / sources[0].name
         path.write_text(sources[0].text)
         return PythonArtefact(
-            "kernelwright.backends.arms:submission", {"path": str(path)}, (SLOW_PATH,)
+            "kernelwright.backends.arms:submission",
+            {"path": str(path)},
+            notes=(SLOW_PATH,),
+            reads=(path,),
         )

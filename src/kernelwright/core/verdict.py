@@ -161,6 +161,8 @@ class Provenance(Record):
     threads: int
     seed_commitment: str
     """SHA-256 of the secret seed all inputs were drawn from."""
+    defences_off: tuple[str, ...] = ()
+    """Layers of the judge that were left off for a study: such a Verdict is worth no reward."""
     notes: tuple[str, ...] = ()
     """Labels a reader must know: one shape only, slow path, weak oracle, library calls."""
 

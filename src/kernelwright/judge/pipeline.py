@@ -108,7 +108,8 @@ class Pipeline:
         checks = Checks()
         for other in self._session.other_stations(effort.shapes):
             try:
-                refused = self._check_fenced(other, built, checks, FAMILIES)
+                families = FAMILIES if self._session.defences.families else ["nominal"]
+                refused = self._check_fenced(other, built, checks, families)
             finally:
                 other.close()
             if refused is not None:
@@ -204,9 +205,11 @@ class Pipeline:
         return Measured(p_faster=binding.p_faster(1.05), **facts)
 
     def _families(self, effort: Effort) -> Iterable[Draw]:
-        station = self._session.main
-        if not effort.all_baselines:
+        session, station = self._session, self._session.main
+        if not effort.all_baselines and session.defences.families:
             return station.pool.screens(effort.families)
+        if not session.defences.families:
+            return [station.fresh("nominal")]
         names = self._rng.permutation(list(FAMILIES))[: effort.families]
         return (station.fresh(str(name)) for name in names)
 

@@ -18,8 +18,11 @@ from kernelwright.core.verdict import (
 def milestone(verdict: Verdict) -> float | None:
     """CUDA Agent's steps (arXiv 2602.24286): -1 wrong, 1 right, 2 beats eager, 3 beats all.
 
-    "Beats" means the whole interval above 1.05. None where the Verdict is Inconclusive.
+    "Beats" means the whole interval above 1.05. None where the Verdict is Inconclusive or of a
+    weakened judge.
     """
+    if verdict.provenance.defences_off:
+        return None
     match verdict.outcome:
         case Rejected():
             return -1.0
@@ -35,7 +38,12 @@ def milestone(verdict: Verdict) -> float | None:
 
 
 def ratio(verdict: Verdict) -> float | None:
-    """Low end of the speed-up over the binding baseline; 1 where unresolved, 0 where rejected."""
+    """Low end of the speed-up over the binding baseline; 1 where unresolved, 0 where rejected.
+
+    None as in `milestone`.
+    """
+    if verdict.provenance.defences_off:
+        return None
     match verdict.outcome:
         case Rejected():
             return 0.0
@@ -48,7 +56,10 @@ def ratio(verdict: Verdict) -> float | None:
 
 
 def log(verdict: Verdict) -> float | None:
-    """Base-2 logarithm of `ratio`, not below 0 for a right Candidate; -1 where rejected."""
+    """Base-2 logarithm of `ratio`, not below 0 for a right Candidate; -1 where rejected.
+
+    None as in `milestone`.
+    """
     value = ratio(verdict)
     if value is None:
         return None

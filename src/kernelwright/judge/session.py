@@ -16,13 +16,14 @@ import numpy as np
 import torch
 
 import kernelwright
-from kernelwright.backends import find_toolchain
+from kernelwright.backends import BACKENDS, find_toolchain
 from kernelwright.backends.toolchain import cpu_features
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CompilerMissing, TaskUnusable
 from kernelwright.core.ground import Ground
 from kernelwright.core.task import Task
 from kernelwright.core.verdict import ArmTime, OracleStrength, Provenance, Tier, Verdict
+from kernelwright.judge.defences import ALL_DEFENCES, Defences
 from kernelwright.judge.effort import Effort
 from kernelwright.judge.empty_call import measure_empty_call
 from kernelwright.judge.measure import Arm, Fault, compare_arms
@@ -30,6 +31,7 @@ from kernelwright.judge.measure.roofline import RatesUnknown, Roofline
 from kernelwright.judge.pipeline import Pipeline
 from kernelwright.judge.station import COMPILE, EAGER, MAX_AUTOTUNE, Station
 from kernelwright.sandbox import (
+    NO_JAIL,
     Arena,
     Failure,
     Limits,
@@ -57,9 +59,17 @@ class Session:
     """Judges Candidates for one Task. Made by `open_session`."""
 
     def __init__(
-        self, task: Task, nursery: Nursery, *, limits: Limits, seed: int | None, on_event: Event
+        self,
+        task: Task,
+        nursery: Nursery,
+        *,
+        limits: Limits,
+        seed: int | None,
+        on_event: Event,
+        defences: Defences,
     ) -> None:
         self.task = task
+        self.defences = defences
         self.cache = nursery.cache
         self.notes: list[str] = []
         self.baseline_names: tuple[str, ...] = (EAGER, COMPILE)
@@ -123,8 +133,8 @@ class Session:
         )
 
     def sandbox_of(self, kind: str) -> SandboxTier:
-        """The tier in which Candidates of a kind run: only native workers are locked up."""
-        return self._nursery.jail.tier if kind == "cpp" else "D"
+        """The tier in which Candidates of a kind run; `graph` ones bring no code to lock up."""
+        return self._nursery.jail.tier if BACKENDS[kind].locked_up else "D"
 
     @property
     def quickest_first(self) -> tuple[str, ...]:
@@ -140,7 +150,7 @@ class Session:
 
     def other_stations(self, count: int) -> Iterator[Station]:
         """Stations at secret shapes inside the Task's domain; the caller closes each."""
-        if self.task.one_shape:
+        if self.task.one_shape or not self.defences.shapes:
             return
         rng = np.random.Generator(np.random.Philox(key=self.secret()))
         bounds = self.reference.boundary_shapes()
@@ -169,6 +179,7 @@ class Session:
             machine=f"{platform.machine()} {cpu_features().partition(' fpu')[0]}",
             threads=self._limits.threads,
             seed_commitment=self._commitment,
+            defences_off=self.defences.off,
             notes=notes,
         )
 
@@ -177,7 +188,14 @@ class Session:
         self.main.close()
 
     def _station(self, shape: dict[str, int]) -> Station:
-        return Station(self._nursery, self.reference, shape, limits=self._limits, key=self.secret())
+        return Station(
+            self._nursery,
+            self.reference,
+            shape,
+            limits=self._limits,
+            key=self.secret(),
+            defences=self.defences,
+        )
 
     def _preflight(self) -> None:
         """Loads and runs the reference once in a bounded worker: it may hang or eat memory."""
@@ -252,6 +270,7 @@ def open_session(
     seed: int | None = None,
     on_event: Event | None = None,
     cache: Path | None = None,
+    defences: Defences = ALL_DEFENCES,
 ) -> Generator[Session]:
     """Prepares a Task for judging and ends every process when the block is left.
 
@@ -260,6 +279,7 @@ def open_session(
         seed: fixes all draws, for tests; None draws a secret one, as any claim needs.
         on_event: told in a few words what is being done, for a progress display.
         cache: builds and compiled baselines; default is the user's cache folder.
+        defences: all, but in a study of what one of them is for.
 
     Raises:
         TaskUnusable: the reference cannot be loaded, run or judged.
@@ -267,7 +287,7 @@ def open_session(
     # The judge's own OpenMP threads must not spin into a worker's timed window.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     _keep_heap()
-    nursery = Nursery(cache or default_cache())
+    nursery = Nursery(cache or default_cache(), jail=None if defences.jail else NO_JAIL)
     try:
         nursery.start()
         session = Session(
@@ -276,6 +296,7 @@ def open_session(
             limits=default_limits(),
             seed=seed,
             on_event=on_event or (lambda _: None),
+            defences=defences,
         )
         try:
             yield session

@@ -9,12 +9,14 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 from kernelwright.backends import Artefact, NativeArtefact, PythonArtefact
+from kernelwright.judge.defences import ALL_DEFENCES, Defences
 from kernelwright.judge.measure import Arm, Bench, Draw, Fault, PairedTimes, Sample, compare_arms
 from kernelwright.judge.measure.bench import describe
 from kernelwright.judge.measure.roofline import Roofline, count_flops, measure_roofline
@@ -63,12 +65,14 @@ class Station:
         *,
         limits: Limits,
         key: int,
+        defences: Defences = ALL_DEFENCES,
     ) -> None:
         self.reference = reference
         self.shape = shape
         self.signature: Signature = read_signature(reference, shape)
         self.oracle = Oracle(reference, shape, self.signature)
         self.limits = limits
+        self.defences = defences
         self._nursery = nursery
         self._rng = np.random.Generator(np.random.Philox(key=key ^ 0x9E3779B97F4A7C15))
         self._drawer = Drawer(reference, shape, self.signature, key=key)
@@ -78,7 +82,8 @@ class Station:
         self._evidence: dict[str, bool] = {}
         self.native_charge_ns = 0
         """Added to native times; see `empty_call`."""
-        self.bench = Bench(nursery, self.signature, limits, seed=int(self._rng.integers(2**63)))
+        seed = int(self._rng.integers(2**63))
+        self.bench = Bench(nursery, self.signature, limits, seed=seed, defences=defences)
         self.pool = Pool(self.fresh, list(FAMILIES), self._rng)
         self.decoy = self.fresh("nominal")
         """Arms load, warm up and are primed on it; no call on it is timed or judged."""
@@ -86,8 +91,11 @@ class Station:
 
     def fresh(self, family: str) -> Draw:
         """New numbers that no worker has seen; parameters are redrawn every other time or so."""
+        if self._counter and not self.defences.fresh_inputs:
+            return self.decoy
         self._counter += 1
-        if family != "nominal" or self._rng.random() < 0.5:
+        renewed = family != "nominal" or self._rng.random() < 0.5
+        if renewed and self.defences.redrawn_weights:
             self._weights += 1
         values = self._drawer.draw(family, counter=self._counter, weights=self._weights)
         return Draw(family, values, self._weights)
@@ -168,7 +176,7 @@ class Station:
                 arena=bench.arena,
                 outputs=bench.outputs,
                 limits=limits,
-                fenced=fenced,
+                fenced=fenced and self.defences.fence,
             )
         else:
             worker = self._nursery.spawn_python(
@@ -177,11 +185,20 @@ class Station:
                 arena=bench.arena,
                 outputs=bench.outputs,
                 limits=limits,
+                jailed=None if trusted else self._readable(artefact),
             )
         if isinstance(worker, Failure):
             return worker
+        worker.freezes = trusted or self.defences.freeze
         native = isinstance(artefact, NativeArtefact)
         return Arm(name, worker, trusted=trusted, charge_ns=self.native_charge_ns if native else 0)
+
+    def _readable(self, artefact: PythonArtefact) -> tuple[Path, ...] | None:
+        """A submission's worker reads its own file and the reference's, with its neighbours."""
+        if artefact.reads is None:
+            return None
+        target = self.reference.spec.target
+        return (*artefact.reads, *([Path(target).parent] if target.endswith(".py") else []))
 
     def baseline(self, name: str) -> Arm | BaselineFailed:
         """The warm worker of a baseline, started at its first use."""

@@ -81,10 +81,7 @@ def limit_memory(limits: Limits) -> None:
 
 
 def lock_down(limits: Limits) -> None:
-    """The last step before calls are served: no large file, bounded CPU time.
-
-    Namespaces, Landlock and seccomp go here; until they do the tier is D, a plain process.
-    """
+    """The last step before calls are served: no large file, bounded CPU time."""
     if limits.file_bytes:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limits.file_bytes, limits.file_bytes))
     if limits.cpu_s:

@@ -61,3 +61,12 @@ def children_of(task: Path) -> list[int]:
         return [int(pid) for pid in (task / "children").read_text().split()]
     except OSError:
         return []
+
+
+def runs(pid: int) -> bool:
+    """Whether a process has not ended; one that no one has waited for yet has."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state not in "ZX"

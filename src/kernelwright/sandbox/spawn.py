@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,9 +22,10 @@ from kernelwright.sandbox.arena import Arena
 from kernelwright.sandbox.jail import Jail, probe_jail
 from kernelwright.sandbox.landlock import make_ruleset
 from kernelwright.sandbox.limits import Limits, worker_environment
+from kernelwright.sandbox.lockup import Cell
 from kernelwright.sandbox.orphans import adopt, disown
 from kernelwright.sandbox.process import Failure, Worker, read_word
-from kernelwright.sandbox.seccomp import serving_filter
+from kernelwright.sandbox.seccomp import serving_filter, working_filter
 from kernelwright.sandbox.wire import Reply, TensorLayout, pack_setup
 from kernelwright.sandbox.zygote import Zygote, become_reaper
 
@@ -64,11 +66,24 @@ class Nursery:
         arena: Arena,
         outputs: tuple[TensorLayout, ...],
         limits: Limits,
+        jailed: Sequence[Path] | None = None,
     ) -> Worker | Failure:
         """Forks a worker that serves `arm`, a "module:function" taking (config, tensors).
 
+        Args:
+            arm: our own code, which loads what `config` names.
+            config: JSON.
+            arena: the inputs.
+            outputs: what each call returns.
+            limits: of the process.
+            jailed: the files that a Candidate's worker may read, beside what Python and compilers
+                need; None for the user's own code, which runs in a plain process.
+
         Returns:
             A frozen worker that has loaded its arm, or why it could not.
+
+        Raises:
+            SandboxBroke: it could not be locked up.
         """
         self.start()
         assert self._zygote is not None
@@ -80,13 +95,25 @@ class Nursery:
             "config": config,
             "setup": pack_setup(arena.slots, outputs, arena.nbytes).hex(),
             "limits": asdict(limits),
+            "cell": None if jailed is None else asdict(self._cell(jailed)),
         }
         _LOG.debug("forked worker: %s", arm)
         pipes = _Pipes(self._next_log())
         fds = [arena.fd, pipes.wake_read, pipes.reply_write, pipes.log_fd]
         pid = self._zygote.fork(json.dumps(request).encode(), fds)
         worker = pipes.into_worker(pid, limits)
+        if jailed is not None and not worker.lock_up(b"", _START_S):
+            raise SandboxBroke(worker.log_tail())
         return _ready(worker, len(outputs))
+
+    def _cell(self, read: Sequence[Path]) -> Cell:
+        """What a Candidate writes is seen by its own workers alone, and goes with this object."""
+        paths = tuple(str(path) for path in read)
+        owner = hashlib.sha256("\0".join(paths).encode()).hexdigest()[:16]
+        folder = self._logs / f"cell-{owner}"
+        folder.mkdir(exist_ok=True)
+        seccomp = working_filter().hex() if self.jail.seccomp else ""
+        return Cell(self.jail.unshare_flags, self.jail.landlock, seccomp, paths, str(folder))
 
     def spawn_native(
         self,

@@ -136,6 +136,11 @@ def unpack_setup(
     return tuple(tensors[:n_slots]), tuple(tensors[n_slots:]), arena_bytes
 
 
+def pack_born(word: int) -> bytes:
+    """The word of `unpack_born`, from a Python worker."""
+    return _BORN.pack(BORN_MAGIC, word)
+
+
 def unpack_born(data: bytes) -> int:
     """What a native runner says before it loads anything: the process it goes on in, then 0."""
     magic, word = _BORN.unpack(data)

@@ -7,7 +7,6 @@ arm is a module-level function named in the request.
 from __future__ import annotations
 
 import gc
-import importlib
 import json
 import mmap
 import os
@@ -15,9 +14,11 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from kernelwright.sandbox.limits import Limits, limit_memory, lock_down
+from kernelwright.sandbox.lockup import Cell, lock_in
 from kernelwright.sandbox.wire import (
     ADDRESS,
     READY_SEQ,
@@ -27,6 +28,7 @@ from kernelwright.sandbox.wire import (
     Reply,
     TensorLayout,
     address_offset,
+    pack_born,
     pack_reply,
     unpack_setup,
     unpack_wake,
@@ -35,11 +37,14 @@ from kernelwright.sandbox.wire import (
 OK, CALL_FAILED, LOAD_FAILED, OUT_OF_MEMORY = 0, 1, 2, 3
 
 
-def run_worker(request: bytes, arena_fd: int, wake_fd: int, reply_fd: int) -> None:
+def run_worker(
+    request: bytes, cell: Cell | None, arena_fd: int, wake_fd: int, reply_fd: int
+) -> None:
     """Loads the arm the request names and serves calls. Returns when the judge hangs up.
 
     Args:
         request: JSON with `arm` ("module:function"), `config`, `setup` (hex) and `limits`.
+        cell: the walls around it; None for the user's own code, which needs none.
         arena_fd: the sealed memfd of inputs.
         wake_fd: where wake messages come from.
         reply_fd: where replies go.
@@ -56,9 +61,13 @@ def run_worker(request: bytes, arena_fd: int, wake_fd: int, reply_fd: int) -> No
     arena, base = _map_inputs(arena_fd, arena_bytes)
     tensors = [_tensor(arena, slot) for slot in slots]
     ready = Reply(READY_SEQ, OK, tuple(_at(output, base) for output in outputs))
+    module, function = asked["arm"].split(":")
+    if cell is not None:
+        import_module(module)  # our own code: it need not be readable from inside
+        lock_in(cell)
+        _write(reply_fd, pack_born(0))
     try:
-        module, function = asked["arm"].split(":")
-        load = getattr(importlib.import_module(module), function)
+        load = getattr(import_module(module), function)
         call = load(asked["config"], tensors)
         lock_down(limits)
     except Exception:

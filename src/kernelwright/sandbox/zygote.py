@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import json
 import os
 import signal
 import socket
@@ -17,7 +18,9 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from kernelwright.core.errors import SandboxBroke
 from kernelwright.sandbox.limits import python_command, worker_environment
+from kernelwright.sandbox.lockup import Cell, close_all_but, enter_namespaces
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
@@ -62,9 +65,15 @@ class Zygote:
         Args:
             request: JSON for `worker.run_worker`.
             fds: arena, wake (read end), reply (write end), log; duplicated into the worker.
+
+        Raises:
+            SandboxBroke: it could not be given namespaces of its own.
         """
         socket.send_fds(self._socket, [request], fds)
-        return int(self._answer())
+        pid = int(self._answer())
+        if pid == 0:
+            raise SandboxBroke(last_line(self._log))
+        return pid
 
     def close(self) -> None:
         """Ends the zygote; workers are ended by their own handles."""
@@ -83,9 +92,14 @@ class Zygote:
         except OSError as error:
             raise ZygoteDied(f"the worker process did not answer: {error}") from error
         if not data:
-            tail = self._log.read_text(errors="replace").strip().splitlines()
-            raise ZygoteDied(tail[-1] if tail else "the worker process ended without a word")
+            raise ZygoteDied(last_line(self._log) or "the worker process ended without a word")
         return data
+
+
+def last_line(log: Path) -> str:
+    """What a process last said, for people."""
+    lines = log.read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
 
 
 def become_reaper() -> None:
@@ -108,52 +122,70 @@ def serve(socket_fd: str, judge_pid: str) -> None:
         request, fds, _, _ = socket.recv_fds(channel, _MAX_REQUEST, 8)
         if not request:
             return
-        pid = _fork_adopted(channel, request, list(fds), int(judge_pid))
+        pid = _fork_adopted(request, list(fds), int(judge_pid))
         for fd in fds:
             os.close(fd)
         channel.send(str(pid).encode())
 
 
-def _fork_adopted(channel: socket.socket, request: bytes, fds: list[int], judge_pid: int) -> int:
+def _fork_adopted(request: bytes, fds: list[int], judge_pid: int) -> int:
     """Forks twice: the worker loses its parent and the judge, its subreaper, adopts it.
 
-    Only a parent is told by the kernel that a stop of *all* threads is complete.
+    Only a parent is told by the kernel that a stop of *all* threads is complete. The process in the
+    middle is also the one that leaves this machine's namespaces: those of processes hold for
+    children alone. Returns 0 where the kernel refused that.
     """
+    cell = _cell_of(request)
     read_end, write_end = os.pipe()
+    ended, alive = os.pipe()
     middle = os.fork()
     if middle == 0:
+        os.close(alive)
+        if cell is not None and cell.flags:
+            _enter_or_exit(cell.flags)
         worker = os.fork()
         if worker == 0:
-            os.close(read_end)
-            os.close(write_end)
-            channel.close()
-            _become_worker(request, fds, judge_pid)
+            _become_worker(request, cell, fds, judge_pid, ended)
         os.write(write_end, array.array("i", [worker]).tobytes())
         os._exit(0)
     os.close(write_end)
-    pid = array.array("i", os.read(read_end, 4))[0]
-    os.close(read_end)
+    answer = os.read(read_end, 4)
     os.waitpid(middle, 0)
-    return pid
+    for fd in (read_end, ended, alive):
+        os.close(fd)
+    return array.array("i", answer)[0] if answer else 0
 
 
-def _become_worker(request: bytes, fds: list[int], judge_pid: int) -> NoReturn:
+def _cell_of(request: bytes) -> Cell | None:
+    cell = json.loads(request)["cell"]
+    return Cell(**cell) if cell is not None else None
+
+
+def _enter_or_exit(flags: int) -> None:
+    try:
+        enter_namespaces(flags)
+    except OSError as error:
+        print(error, file=sys.stderr, flush=True)
+        os._exit(1)
+
+
+def _become_worker(
+    request: bytes, cell: Cell | None, fds: list[int], judge_pid: int, ended: int
+) -> NoReturn:
     try:
         os.setsid()
-        while os.getppid() != judge_pid:  # until the middle process has ended
-            if os.getppid() == 1:
-                os._exit(0)
+        os.read(ended, 1)  # the middle process has been waited for: the judge is the parent
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != judge_pid:
+        if os.getppid() not in (judge_pid, 0):  # 0: it is not in this namespace
             os._exit(0)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         arena, wake, reply, log = fds
         os.dup2(log, 1)
         os.dup2(log, 2)
-        os.close(log)
+        close_all_but([arena, wake, reply])
         from kernelwright.sandbox.worker import run_worker
 
-        run_worker(request, arena, wake, reply)
+        run_worker(request, cell, arena, wake, reply)
         sys.stderr.flush()
     finally:
         os._exit(0)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from kernelwright.judge.defences import ALL_DEFENCES, Defences
 from kernelwright.sandbox import Arena, Call, Failure, Limits, Nursery, TensorLayout, Worker
 from kernelwright.sandbox.wire import storage_bytes
 from kernelwright.tasks.slots import Signature
@@ -93,7 +94,16 @@ class Arm:
 class Bench:
     """Owns the arena; at most one arm runs at a time."""
 
-    def __init__(self, nursery: Nursery, signature: Signature, limits: Limits, seed: int) -> None:
+    def __init__(
+        self,
+        nursery: Nursery,
+        signature: Signature,
+        limits: Limits,
+        *,
+        seed: int,
+        defences: Defences = ALL_DEFENCES,
+    ) -> None:
+        self._defences = defences
         self.nursery = nursery
         self.signature = signature
         self.limits = limits
@@ -150,6 +160,9 @@ class Bench:
         call = arm.worker.call(self._release(arm))
         if isinstance(call, Failure):
             return Fault("verify", describe(call))
+        if not arm.trusted and arm.worker.children():
+            # A process of its own does not stand still with it.
+            return Fault("audit", "the candidate started a process that outlives its call")
         fault = self._check_layout(arm, call)
         if fault is not None:
             return fault
@@ -162,6 +175,8 @@ class Bench:
         if fault is not None:
             return fault
         wall_ns = call.wall_ns + arm.charge_ns
+        if self._defences.gap_charge:
+            wall_ns += call.late_cpu_ns
         kept = outputs if keep else None
         return Sample(wall_ns, call.cpu_ns, call.late_cpu_ns, call.freeze_ns, kept)
 
@@ -202,41 +217,45 @@ class Bench:
         arena = (arm.worker.arena_address, arm.worker.arena_address + self.arena.nbytes)
         mine: list[tuple[int, int]] = []
         for at, (got, want) in enumerate(zip(call.reply.outputs, self.outputs, strict=True)):
-            if (got.dtype, got.shape) != (want.dtype, want.shape):
+            exact = self._defences.exact_layout
+            if exact and (got.dtype, got.shape) != (want.dtype, want.shape):
                 return Fault(
                     "verify",
                     f"output {at} is {got.dtype}{list(got.shape)}, "
                     f"expected {want.dtype}{list(want.shape)}",
                 )
-            if _steps(got) != _steps(want):
+            if exact and _steps(got) != _steps(want):
                 return Fault(
                     "verify",
                     f"output {at} has strides {list(got.strides)}, expected {list(want.strides)}",
                 )
             if want.nbytes == 0:
                 continue
-            span = (got.address, got.address + want.nbytes)
-            if not arm.trusted and _overlaps(span, [arena]):
+            span = (got.address, got.address + (want.nbytes if exact else got.nbytes))
+            if arm.trusted or not self._defences.own_memory:
+                continue
+            if _overlaps(span, [arena]):
                 return Fault("audit", f"output {at} is a view of an input")
-            if not arm.trusted and _overlaps(span, mine):
+            if _overlaps(span, mine):
                 return Fault("audit", f"output {at} shares memory with another output")
-            if not arm.trusted and _overlaps(span, held):
+            if _overlaps(span, held):
                 return Fault("audit", f"output {at} reuses memory of an output still in use")
             mine.append(span)
-        return self._check_held(arm)
+        return None if arm.trusted or not self._defences.own_memory else self._check_held(arm)
 
     def _check_held(self, arm: Arm) -> Fault | None:
         places = [place for earlier in arm.held for place in earlier.places]
         expected = b"".join(earlier.data for earlier in arm.held)
-        if arm.worker.read_places(places) != expected and not arm.trusted:
+        if arm.worker.read_places(places) != expected:
             return Fault("audit", "an output still in use was overwritten or freed")
         return None
 
     def _hold(self, arm: Arm, call: Call) -> Fault | None:
+        sizes = self.outputs if self._defences.exact_layout else call.reply.outputs
         spans = [
-            (got.address, want.nbytes)
-            for got, want in zip(call.reply.outputs, self.outputs, strict=True)
-            if want.nbytes
+            (got.address, size.nbytes)
+            for got, size in zip(call.reply.outputs, sizes, strict=True)
+            if size.nbytes
         ]
         places = [place for span in spans for place in self._probe_places(*span)]
         data = arm.worker.read_places(places)
@@ -266,11 +285,12 @@ class Bench:
     def _copy_outputs(self, arm: Arm, call: Call) -> list[Any] | None:
         copies = []
         for got, want in zip(call.reply.outputs, self.outputs, strict=True):
-            data = np.empty(want.nbytes, dtype=np.uint8)
-            if want.nbytes and not arm.worker.read_memory(got.address, data):
+            source = want if self._defences.exact_layout else got
+            data = np.empty(source.nbytes, dtype=np.uint8)
+            if source.nbytes and not arm.worker.read_memory(got.address, data):
                 return None
-            copies.append(_tensor(data, want))
-        return copies
+            copies.append(_tensor(data, source))
+        return copies if self._defences.exact_layout else _coerced(copies, self.outputs)
 
 
 def storage_of(value: Any) -> np.ndarray:
@@ -306,6 +326,14 @@ def _tensor(data: np.ndarray, layout: TensorLayout) -> Any:
     if layout.nbytes == 0:
         return torch.empty_strided(layout.shape, layout.strides, dtype=dtype)
     return torch.as_strided(torch.from_numpy(data).view(dtype), layout.shape, layout.strides)
+
+
+def _coerced(values: list[Any], wanted: Sequence[TensorLayout]) -> list[Any]:
+    """What a comparison with broadcasting and casts would take for the wanted outputs."""
+    return [
+        value.to(getattr(torch, want.dtype)).expand(want.shape).clone()
+        for value, want in zip(values, wanted, strict=True)
+    ]
 
 
 def _steps(layout: TensorLayout) -> tuple[int, ...]:
