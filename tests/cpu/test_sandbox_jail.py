@@ -27,15 +27,17 @@ class Unmakeable(Jail):
 
 
 @needs_all
-def test_no_forbidden_act_succeeds_in_tier_a():
-    found = run_self_test(probe_jail())
+@pytest.mark.parametrize("worker", ["native", "python"])
+def test_no_forbidden_act_succeeds_in_tier_a(worker):
+    found = run_self_test(probe_jail(), worker)
     assert found.tier == "A"
     assert found.attempted >= 25
     assert found.succeeded == ()
 
 
-def test_the_acts_do_succeed_in_a_plain_process():
-    found = run_self_test(NO_JAIL)
+@pytest.mark.parametrize("worker", ["native", "python"])
+def test_the_acts_do_succeed_in_a_plain_process(worker):
+    found = run_self_test(NO_JAIL, worker)
     assert found.tier == "D"
     kept = {"write_inputs", "inherited_descriptor"}  # by the memfd's seal and by closing
     assert not kept & set(found.succeeded)

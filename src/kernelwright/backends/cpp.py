@@ -7,23 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import os
-import resource
-import shlex
-import signal
-import subprocess
 import tempfile
 from pathlib import Path
 
 from kernelwright.backends.artefact import Artefact, BuildFailure, NativeArtefact
 from kernelwright.backends.toolchain import FLAGS, INCLUDE, LINK_FLAGS, Toolchain, find_toolchain
 from kernelwright.core.candidate import Candidate
+from kernelwright.sandbox import probe_jail, run_compiler
 
-_LOG = logging.getLogger(__name__)
 _TIMEOUT_S = 60.0
-_BOUNDS = {resource.RLIMIT_AS: 4 << 30, resource.RLIMIT_FSIZE: 64 << 20, resource.RLIMIT_CORE: 0}
-_LOG_BYTES = 1 << 16
 
 
 class CppBackend:
@@ -74,7 +67,14 @@ def _compile(candidate: Candidate, toolchain: Toolchain, library: Path) -> Build
         for source in candidate.sources:
             (folder / source.name).write_text(source.text)
         command = [toolchain.path, *FLAGS, "-I", str(INCLUDE), "-I", ".", *units]
-        status, log = _run_bounded([*command, "-o", "out.so", *LINK_FLAGS], folder)
+        status, log = run_compiler(
+            [*command, "-o", "out.so", *LINK_FLAGS],
+            folder,
+            read=[INCLUDE, *toolchain.folders],
+            cache=library.parents[1],
+            jail=probe_jail(),
+            timeout_s=_TIMEOUT_S,
+        )
         if status is None:
             return BuildFailure(f"the compiler took more than {_TIMEOUT_S:g} s", log)
         if status != 0 or not (folder / "out.so").exists():
@@ -83,34 +83,6 @@ def _compile(candidate: Candidate, toolchain: Toolchain, library: Path) -> Build
         partial.write_bytes((folder / "out.so").read_bytes())
         partial.rename(library)
     return None
-
-
-def _run_bounded(command: list[str], folder: Path) -> tuple[int | None, str]:
-    """Exit status (None: it took too long) and the head of what it printed."""
-    _LOG.debug("in %s: %s", folder, shlex.join(command))
-    env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "TMPDIR": str(folder)}
-    with (folder / ".log").open("w+b") as log:
-        process = subprocess.Popen(
-            command,
-            cwd=folder,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            process_group=0,
-        )
-        for name, bound in _BOUNDS.items():  # at once: whatever the driver starts inherits them
-            resource.prlimit(process.pid, name, (bound, bound))
-        try:
-            status: int | None = process.wait(_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            status = None
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
-        log.seek(0)
-        return status, log.read(_LOG_BYTES).decode(errors="replace")
 
 
 def _first_error(log: str, status: int) -> str:

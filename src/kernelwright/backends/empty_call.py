@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from kernelwright.backends.c_abi import KwTensor
+from kernelwright.sandbox.c_abi import KwTensor
 
 
 def from_python(config: dict[str, Any], tensors: list[Any]) -> Callable[[], list[Any]]:

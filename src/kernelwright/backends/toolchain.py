@@ -37,6 +37,15 @@ class Toolchain:
     cpu: str
 
     @property
+    def folders(self) -> tuple[Path, ...]:
+        """Where it is installed, with what it calls; never a whole home."""
+        where = [Path(self.path).parent, Path(self.path).resolve().parent]
+        prefix = where[1].parent
+        if where[1].name == "bin" and prefix not in (Path.home(), Path("/")):
+            where.append(prefix)
+        return tuple(where)
+
+    @property
     def identity(self) -> str:
         """Compiler version and the processor features that -march=native stands for."""
         return f"{self.version} | {self.cpu}"

@@ -46,11 +46,11 @@ class MachineUnsupported(KernelwrightError):
 
 
 class SandboxBroke(KernelwrightError):
-    """A worker could not be locked up, and so ran nothing of a Candidate."""
+    """A worker or a compiler could not be locked up, and so ran nothing of a Candidate."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"a native worker could not be locked up: {what or 'it ended without a word'}. "
+            f"a worker or compiler could not be locked up: {what or 'it ended without a word'}. "
             "See kernelwright doctor --sandbox."
         )
 

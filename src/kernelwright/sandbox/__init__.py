@@ -7,10 +7,12 @@ the judge reads while it is frozen; or a `Failure`. This room knows nothing of k
 
 from kernelwright.sandbox.arena import Arena
 from kernelwright.sandbox.jail import NO_JAIL, Jail, SandboxTier, probe_jail
+from kernelwright.sandbox.launch import run_compiler
 from kernelwright.sandbox.limits import Limits, default_limits, usable_threads
 from kernelwright.sandbox.process import Call, Failure, Worker
+from kernelwright.sandbox.programs import build_runner
 from kernelwright.sandbox.selftest import SelfTest, run_self_test
-from kernelwright.sandbox.spawn import Nursery, build_runner
+from kernelwright.sandbox.spawn import Nursery
 from kernelwright.sandbox.wire import DTYPES, ITEMSIZE, Reply, TensorLayout, WireError
 from kernelwright.sandbox.zygote import ZygoteDied
 
@@ -34,6 +36,7 @@ __all__ = [
     "build_runner",
     "default_limits",
     "probe_jail",
+    "run_compiler",
     "run_self_test",
     "usable_threads",
 ]

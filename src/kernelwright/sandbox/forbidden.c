@@ -82,9 +82,17 @@ static int link_file(void) { return !link(file, beside) && !unlink(beside); }
 static int symlink_file(void) { return !symlink(file, beside) && !unlink(beside); }
 static int make_folder(void) { return !mkdir(beside, 0700) && !rmdir(beside); }
 static int make_pipe_file(void) { return !mkfifo(beside, 0600) && !unlink(beside); }
-static int change_mode(void) { return !chmod(file, 0600); }
+/* These two are looked at afterwards: a filter may only pretend that they were done. */
+static int change_mode(void) {
+  struct stat is;
+  return !chmod(file, 0640) && !stat(file, &is) && (is.st_mode & 0777) == 0640 && !chmod(file, 0600);
+}
 static int change_owner(void) { return !chown(file, getuid(), getgid()); }
-static int change_times(void) { return !utimensat(AT_FDCWD, file, NULL, 0); }
+static int change_times(void) {
+  struct timespec then[2] = {{1000000, 0}, {1000000, 0}};
+  struct stat is;
+  return !utimensat(AT_FDCWD, file, then, 0) && !stat(file, &is) && is.st_mtime == 1000000;
+}
 static int set_attribute(void) { return !setxattr(file, "user.kernelwright", "1", 1, 0); }
 static int internet_socket(void) { return socket_of(AF_INET, SOCK_STREAM); }
 static int unix_socket(void) { return socket_of(AF_UNIX, SOCK_STREAM); }

@@ -15,6 +15,8 @@ SandboxTier = Literal["A", "B", "C", "D"]
 # linux/sched.h: a user namespace, which the others need where one is not root, and in it a mount,
 # IPC, process and network namespace of its own.
 _NAMESPACES = 0x10000000 | 0x00020000 | 0x08000000 | 0x20000000 | 0x40000000
+COMPILER_NAMESPACES = 0x10000000 | 0x00020000 | 0x08000000 | 0x40000000
+"""For a compiler: without that of processes, which it would be the first of."""
 _PROBE = """
 import ctypes, os, sys
 if ctypes.CDLL(None).unshare(int(sys.argv[1])) != 0:

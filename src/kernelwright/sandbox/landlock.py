@@ -18,6 +18,11 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 """How many rights over files each version of the interface knows; 16 from the fifth on."""
+SYSTEM = (
+    *("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/dev/urandom"),
+    *("/sys/devices/system/cpu", "/sys/devices/system/node", "/proc/cpuinfo", "/proc/meminfo"),
+)
+"""What loaders, interpreters and compilers read; nothing of the user's."""
 _NET_SINCE, _SCOPE_SINCE = 4, 6
 _NET = 0b11  # bind and connect TCP
 _SCOPE = 0b11  # abstract sockets and signals reach no process outside

@@ -8,7 +8,6 @@ seccomp(2), capset(2).
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import struct
@@ -17,16 +16,11 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernelwright.sandbox.landlock import make_ruleset, restrict_self
+from kernelwright.sandbox.landlock import SYSTEM, make_ruleset, restrict_self
 
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _SECCOMP_MODE_FILTER = 38, 22, 2
 _CAPABILITY_VERSION_3 = 0x20080522
 _SYS_CAPSET_X86_64 = 126
-_SYSTEM = (
-    *("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives", "/dev/urandom"),
-    *("/sys/devices/system/cpu", "/sys/devices/system/node", "/proc/cpuinfo", "/proc/meminfo"),
-)
-"""What an interpreter and a compiler read; nothing of the user's."""
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -70,7 +64,7 @@ def lock_in(cell: Cell) -> None:
     _checked(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
     if cell.landlock:
         found = [sys.prefix, sys.base_prefix, *filter(None, sys.path), *cell.read]
-        rules = make_ruleset(read=[*_SYSTEM, *found], write=[cell.folder, "/dev/null"])
+        rules = make_ruleset(read=[*SYSTEM, *found], write=[cell.folder, "/dev/null"])
         restrict_self(rules)
     if cell.seccomp:
         _filter_calls(bytes.fromhex(cell.seccomp))
@@ -96,15 +90,6 @@ def _filter_calls(program: bytes) -> None:
     steps = len(program) // 8
     filter_ = struct.pack("<HxxxxxxQ", steps, ctypes.addressof(buffer))
     _checked(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, filter_, 0, 0), "seccomp")
-
-
-def close_all_but(kept: list[int]) -> None:
-    """Whatever the zygote or its parent left open."""
-    for entry in list(Path("/proc/self/fd").iterdir()):
-        fd = int(entry.name)
-        if fd > 2 and fd not in kept:
-            with contextlib.suppress(OSError):
-                os.close(fd)
 
 
 def _checked(result: int, what: str) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -14,18 +15,24 @@ from kernelwright.core.errors import SandboxBroke
 from kernelwright.sandbox.arena import Arena
 from kernelwright.sandbox.jail import Jail, SandboxTier
 from kernelwright.sandbox.limits import default_limits
-from kernelwright.sandbox.process import Failure
-from kernelwright.sandbox.spawn import Nursery, find_c_compiler
+from kernelwright.sandbox.process import Failure, Worker
+from kernelwright.sandbox.programs import find_c_compiler
+from kernelwright.sandbox.spawn import Nursery
 from kernelwright.sandbox.wire import TensorLayout
 
 _SOURCE = Path(__file__).with_name("forbidden.c")
 _ROOM, _WIDTH = 96, 48
 _SUCCEEDED = 2
+WorkerKind = Literal["native", "python"]
+_PERMITTED: dict[WorkerKind, frozenset[str]] = {
+    "native": frozenset(),
+    "python": frozenset({"start_process", "start_process_clone3", "run_program"}),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class SelfTest:
-    """What a native worker could do in a jail."""
+    """What a worker could do in a jail."""
 
     tier: SandboxTier
     attempted: int
@@ -33,8 +40,13 @@ class SelfTest:
     """Names of the forbidden acts that were not denied; none in a jail that holds."""
 
 
-def run_self_test(jail: Jail) -> SelfTest:
-    """Tries every forbidden act inside a native worker in that jail.
+def run_self_test(jail: Jail, worker: WorkerKind = "native") -> SelfTest:
+    """Tries every forbidden act inside a worker in that jail.
+
+    Args:
+        jail: the walls.
+        worker: `python` workers may start programs, since submissions compile themselves: for
+            them that is no forbidden act.
 
     Raises:
         CompilerMissing: there is no C compiler to build the kernel with.
@@ -45,34 +57,49 @@ def run_self_test(jail: Jail) -> SelfTest:
         victim = folder / "file"
         victim.write_text("not for you")
         path = np.frombuffer(str(victim).encode() + b"\0", dtype=np.uint8)
-        layouts = [_layout("int64", 8, 1), _layout("uint8", path.nbytes, path.size)]
-        output = TensorLayout(0, _ROOM * _WIDTH, "uint8", (_ROOM, _WIDTH), (_WIDTH, 1))
-        arena = Arena(layouts)
+        arena = Arena([_layout("int64", 8, 1), _layout("uint8", path.nbytes, path.size)])
         arena.write(0, np.array([os.getpid()], dtype=np.int64).view(np.uint8))
         arena.write(1, path)
         found = np.zeros(_ROOM * _WIDTH, dtype=np.uint8)
         try:
-            _run(jail, _build(folder), arena, output, found)
+            with Nursery(folder, jail=jail) as nursery:
+                _act(_spawn(nursery, worker, _build(folder), arena), found)
         finally:
             arena.close()
     rows = [bytes(row) for row in found.reshape(_ROOM, _WIDTH) if row[0]]
-    done = [row[1:].split(b"\0")[0].decode() for row in rows if row[0] == _SUCCEEDED]
-    return SelfTest(jail.tier, len(rows), tuple(done))
+    tried = {row[1:].split(b"\0")[0].decode(): row[0] == _SUCCEEDED for row in rows}
+    forbidden = {name: done for name, done in tried.items() if name not in _PERMITTED[worker]}
+    done = tuple(name for name, succeeded in forbidden.items() if succeeded)
+    return SelfTest(jail.tier, len(forbidden), done)
 
 
-def _run(jail: Jail, library: Path, arena: Arena, output: TensorLayout, found: np.ndarray) -> None:
-    with Nursery(library.parent, jail=jail) as nursery:
-        worker = nursery.spawn_native(
-            library, "kernel", arena=arena, outputs=(output,), limits=default_limits()
+def _spawn(nursery: Nursery, kind: WorkerKind, library: Path, arena: Arena) -> Worker | Failure:
+    output = TensorLayout(0, _ROOM * _WIDTH, "uint8", (_ROOM, _WIDTH), (_WIDTH, 1))
+    limits = default_limits()
+    if kind == "native":
+        return nursery.spawn_native(
+            library, "kernel", arena=arena, outputs=(output,), limits=limits
         )
-        if isinstance(worker, Failure):
-            raise SandboxBroke(f"the self-test did not load: {worker.detail}")
-        with worker:
-            call = worker.call()
-            if isinstance(call, Failure):
-                raise SandboxBroke(f"the self-test died: {call.detail}")
-            if not worker.read_memory(call.reply.outputs[0].address, found):
-                raise SandboxBroke("the self-test's answer cannot be read")
+    config = {"library": str(library), "shape": output.shape}
+    return nursery.spawn_python(
+        "kernelwright.sandbox.acts:try_acts",
+        config,
+        arena=arena,
+        outputs=(output,),
+        limits=limits,
+        jailed=[library],
+    )
+
+
+def _act(worker: Worker | Failure, found: np.ndarray) -> None:
+    if isinstance(worker, Failure):
+        raise SandboxBroke(f"the self-test did not load: {worker.detail}")
+    with worker:
+        call = worker.call()
+        if isinstance(call, Failure):
+            raise SandboxBroke(f"the self-test died: {call.detail}")
+        if not worker.read_memory(call.reply.outputs[0].address, found):
+            raise SandboxBroke("the self-test's answer cannot be read")
 
 
 def _build(folder: Path) -> Path:

@@ -2,40 +2,33 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import logging
 import os
 import shlex
 import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from kernelwright.core.errors import CompilerMissing, SandboxBroke
+from kernelwright.core.errors import SandboxBroke
 from kernelwright.sandbox.arena import Arena
 from kernelwright.sandbox.jail import Jail, probe_jail
-from kernelwright.sandbox.landlock import make_ruleset
+from kernelwright.sandbox.landlock import SYSTEM, make_ruleset
 from kernelwright.sandbox.limits import Limits, worker_environment
 from kernelwright.sandbox.lockup import Cell
 from kernelwright.sandbox.orphans import adopt, disown
 from kernelwright.sandbox.process import Failure, Worker, read_word
+from kernelwright.sandbox.programs import build_runner, spawn_with_descriptors
 from kernelwright.sandbox.seccomp import serving_filter, working_filter
 from kernelwright.sandbox.wire import Reply, TensorLayout, pack_setup
 from kernelwright.sandbox.zygote import Zygote, become_reaper
 
 _LOG = logging.getLogger(__name__)
 _START_S = 20.0
-_SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/sys/devices/system/cpu", "/proc/cpuinfo")
-"""What the dynamic loader and libgomp read; nothing of the user's."""
-
-_RUNNER_SOURCE = Path(__file__).with_name("runner.c")
-_FENCE_SOURCE = Path(__file__).with_name("fence.c")
 
 
 class Nursery:
@@ -146,7 +139,7 @@ class Nursery:
         rules = self._file_rules(library)
         try:
             fds = [pipes.wake_read, pipes.reply_write, arena.fd, rules]
-            pid = _spawn_with_descriptors(argv, worker_environment(self.cache), fds, pipes.log_fd)
+            pid = spawn_with_descriptors(argv, worker_environment(self.cache), fds, pipes.log_fd)
         finally:
             os.close(rules)
         worker = pipes.into_worker(pid, limits, moves=self.jail.namespaces)
@@ -161,7 +154,7 @@ class Nursery:
         if not self.jail.landlock:
             return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         extra = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-        return make_ruleset(read=[*_SYSTEM, library, *filter(None, extra)])
+        return make_ruleset(read=[*SYSTEM, library, *filter(None, extra)])
 
     def close(self) -> None:
         """Ends the zygote and removes the logs."""
@@ -221,51 +214,3 @@ def _ready(worker: Worker, n_outputs: int) -> Worker | Failure:
         worker.arena_address = reply.outputs[0].address if reply.outputs else 0
         return worker
     return reply
-
-
-def _spawn_with_descriptors(
-    argv: list[str], env: dict[str, str], fds: list[int], log_fd: int
-) -> int:
-    """Starts `argv` in a session of its own with `fds` as 3 to 6, and nothing else inherited."""
-    high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 64) for fd in (log_fd, *fds)]
-    null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    targets = [(null, 0), (high[0], 1), (high[0], 2), *zip(high[1:], (3, 4, 5, 6), strict=True)]
-    try:
-        return os.posix_spawn(
-            argv[0],
-            argv,
-            env,
-            file_actions=[(os.POSIX_SPAWN_DUP2, source, target) for source, target in targets],
-            setsid=True,
-            setsigdef=[signal.SIGINT, signal.SIGPIPE],
-        )
-    finally:
-        for fd in (null, *high):
-            os.close(fd)
-
-
-def find_c_compiler() -> str:
-    """`$CC` or gcc, as a path. Raises CompilerMissing."""
-    name = os.environ.get("CC", "gcc")
-    path = shutil.which(name)
-    if path is None:
-        raise CompilerMissing(name, "gcc")
-    return path
-
-
-def build_runner(cache: Path, *, fenced: bool = False) -> Path:
-    """Compiles the native runner once per source and returns its path. Raises CompilerMissing."""
-    sources = [_RUNNER_SOURCE, _FENCE_SOURCE] if fenced else [_RUNNER_SOURCE]
-    options = ["-DFENCED", "-rdynamic", "-fno-builtin"] if fenced else []
-    compiler = find_c_compiler()
-    texts = [source.read_bytes() for source in sources]
-    digest = hashlib.sha256(b"".join([*texts, *map(str.encode, options)])).hexdigest()[:16]
-    runner = cache / f"runner-{digest}"
-    if not runner.exists():
-        cache.mkdir(parents=True, exist_ok=True)
-        partial = cache / f".runner-{digest}.{os.getpid()}"
-        subprocess.run(
-            [compiler, "-O2", *options, "-o", str(partial), *map(str, sources), "-ldl"], check=True
-        )
-        partial.rename(runner)
-    return runner

@@ -6,13 +6,13 @@ arm is a module-level function named in the request.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import json
 import mmap
 import os
 import sys
 import traceback
-import warnings
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
@@ -34,11 +34,13 @@ from kernelwright.sandbox.wire import (
     unpack_wake,
 )
 
+_MAP_FAILED = 2**64 - 1  # sys/mman.h
+_libc = ctypes.CDLL(None, use_errno=True)
 OK, CALL_FAILED, LOAD_FAILED, OUT_OF_MEMORY = 0, 1, 2, 3
 
 
 def run_worker(
-    request: bytes, cell: Cell | None, arena_fd: int, wake_fd: int, reply_fd: int
+    request: bytes, cell: Cell | None, *, arena_fd: int, wake_fd: int, reply_fd: int
 ) -> None:
     """Loads the arm the request names and serves calls. Returns when the judge hangs up.
 
@@ -143,15 +145,17 @@ def _describe_outputs(seq: int, outputs: list[Any], specs: tuple[TensorLayout, .
 
 
 def _map_inputs(arena_fd: int, nbytes: int) -> tuple[Any, int]:
+    """Not by Python's `mmap`, which keeps a duplicate of the descriptor open."""
     import torch
 
-    populate = getattr(mmap, "MAP_POPULATE", 0)
-    arena = mmap.mmap(arena_fd, nbytes, flags=mmap.MAP_SHARED | populate, prot=mmap.PROT_READ)
+    flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+    _libc.mmap.restype = ctypes.c_void_p
+    address = _libc.mmap(None, ctypes.c_size_t(nbytes), mmap.PROT_READ, flags, arena_fd, 0)
+    if address in (None, _MAP_FAILED):
+        raise OSError(ctypes.get_errno(), "the inputs cannot be mapped")
     os.close(arena_fd)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "the buffer is not writable" is the point
-        whole = torch.frombuffer(arena, dtype=torch.uint8)
-    return whole, whole.data_ptr()
+    buffer = (ctypes.c_uint8 * nbytes).from_address(address)
+    return torch.frombuffer(buffer, dtype=torch.uint8), address
 
 
 def _tensor(arena: Any, slot: TensorLayout) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import array
 import ctypes
+import fcntl
 import json
 import os
 import signal
@@ -20,11 +21,12 @@ from typing import NoReturn
 
 from kernelwright.core.errors import SandboxBroke
 from kernelwright.sandbox.limits import python_command, worker_environment
-from kernelwright.sandbox.lockup import Cell, close_all_but, enter_namespaces
+from kernelwright.sandbox.lockup import Cell, enter_namespaces
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _MAX_REQUEST = 1 << 22
+_MOST_FDS = 1 << 16
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -179,13 +181,13 @@ def _become_worker(
         if os.getppid() not in (judge_pid, 0):  # 0: it is not in this namespace
             os._exit(0)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        arena, wake, reply, log = fds
-        os.dup2(log, 1)
-        os.dup2(log, 2)
-        close_all_but([arena, wake, reply])
+        arena, wake, reply, log = (fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in fds)
+        for source, target in ((log, 1), (log, 2), (wake, 3), (reply, 4), (arena, 5)):
+            os.dup2(source, target)
+        os.closerange(6, _MOST_FDS)  # whatever the zygote or its parent left open
         from kernelwright.sandbox.worker import run_worker
 
-        run_worker(request, cell, arena, wake, reply)
+        run_worker(request, cell, arena_fd=5, wake_fd=3, reply_fd=4)
         sys.stderr.flush()
     finally:
         os._exit(0)
