@@ -27,10 +27,11 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 from conditions import conditions
-from corpus import BUGS, HONEST
 
 from kernelwright.backends import BACKENDS, BuildFailure
 from kernelwright.core import Accepted, Candidate, Inconclusive, Rejected, SourceFile, Verdict
+from kernelwright.exploits.honest.corpus import HONEST
+from kernelwright.exploits.honest.corpus_bugs import BUGS
 from kernelwright.judge import Session, open_session
 from kernelwright.judge.effort import EFFORTS
 from kernelwright.propose import PROPOSERS, Problem

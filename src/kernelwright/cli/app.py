@@ -17,6 +17,7 @@ import kernelwright
 from kernelwright.cli.doctor import doctor
 from kernelwright.cli.explain import explain
 from kernelwright.cli.export import export
+from kernelwright.cli.gauntlet import gauntlet
 from kernelwright.cli.judge import judge
 from kernelwright.cli.optimize import optimize
 from kernelwright.cli.output import Exit, complain, print_json, show_warnings_as_lines
@@ -41,6 +42,7 @@ app.command(doctor)
 app.command(tasks)
 app.command(optimize)
 app.command(judge)
+app.command(gauntlet)
 app.command(reverify)
 app.command(explain)
 app.command(report)

@@ -8,7 +8,6 @@ import re
 import shutil
 import subprocess
 import tempfile
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
@@ -74,15 +73,18 @@ def doctor(*, sandbox: Sandbox = False, json: Json = False) -> int:
 def _break_out(*, json: bool) -> int:
     from kernelwright.sandbox import probe_jail, run_self_test
 
-    found = run_self_test(probe_jail())
+    jail = probe_jail()
+    by_worker = {worker: run_self_test(jail, worker) for worker in ("native", "python")}
+    attempted = sum(found.attempted for found in by_worker.values())
+    acts = [f"{worker}: {a}" for worker, found in by_worker.items() for a in found.succeeded]
     if json:
-        print_json(asdict(found))
+        print_json({"tier": jail.tier, "attempted": attempted, "succeeded": acts})
     else:
-        denied = found.attempted - len(found.succeeded)
-        say(f"sandbox tier {found.tier}: {denied} of {found.attempted} forbidden acts denied")
-        for act in found.succeeded:
+        denied = attempted - len(acts)
+        say(f"sandbox tier {jail.tier}: {denied} of {attempted} forbidden acts denied")
+        for act in acts:
             say(f"not denied: {act.replace('_', ' ')}")
-    return Exit.USER_ERROR if found.succeeded else Exit.DONE
+    return Exit.USER_ERROR if acts else Exit.DONE
 
 
 def _as_object(finding: Finding) -> dict[str, str]:

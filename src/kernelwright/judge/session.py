@@ -47,8 +47,8 @@ _BASELINE_PAIRS = 18
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
 _PREFLIGHT_S = 120.0
 _OPEN_WALLS: dict[SandboxTier, str] = {
-    "A": "the compiler is not locked up",
-    "B": "the compiler is not locked up",
+    "A": "which library calls it makes is not traced yet",
+    "B": "which library calls it makes is not traced yet",
     "C": "the worker could read files",
     "D": "the worker was a plain process",
 }
