@@ -18,7 +18,7 @@ from pathlib import Path
 from kernelwright.core.errors import SandboxBroke
 from kernelwright.sandbox.jail import COMPILER_NAMESPACES, Jail
 from kernelwright.sandbox.landlock import SYSTEM, make_ruleset
-from kernelwright.sandbox.orphans import adopt, disown
+from kernelwright.sandbox.orphans import adopt, disown, kill_orphans
 from kernelwright.sandbox.programs import build_launcher, spawn_with_descriptors
 from kernelwright.sandbox.seccomp import working_filter
 
@@ -100,6 +100,7 @@ def _wait(pid: int, timeout_s: float) -> int | None:
         os.killpg(pid, signal.SIGKILL)  # it leads a session; what it started may outlive it
         _, status = os.waitpid(pid, 0)
         disown(pid)
+        kill_orphans()
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
