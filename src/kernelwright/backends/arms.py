@@ -61,15 +61,20 @@ def graph(config: dict[str, Any], tensors: list[Any]) -> Call:
 def submission(config: dict[str, Any], tensors: list[Any]) -> Call:
     """`ModelNew` of a KernelBench submission, its parameters bound in their order."""
     reference, shape, signature = _reference(config)
-    spec = importlib.util.spec_from_file_location("submission", config["path"])
+    model = reference.build(shape, seed=config["seed"], model_class=load_model_new(config["path"]))
+    return _warm(bind(model, reference, shape, signature=signature, tensors=tensors))
+
+
+def load_model_new(path: str) -> Any:
+    """Runs a submission's file and returns its class. Raises whatever the file raises."""
+    spec = importlib.util.spec_from_file_location("submission", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if not hasattr(module, "ModelNew"):
         raise AttributeError("the file does not define ModelNew")
-    model = reference.build(shape, seed=config["seed"], model_class=module.ModelNew)
-    return _warm(bind(model, reference, shape, signature=signature, tensors=tensors))
+    return module.ModelNew
 
 
 def _reference(config: dict[str, Any]) -> tuple[Reference, dict[str, int], Signature]:

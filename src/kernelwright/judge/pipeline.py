@@ -206,10 +206,10 @@ class Pipeline:
 
     def _families(self, effort: Effort) -> Iterable[Draw]:
         session, station = self._session, self._session.main
-        if not effort.all_baselines and session.defences.families:
-            return station.pool.screens(effort.families)
         if not session.defences.families:
             return [station.fresh("nominal")]
+        if not effort.all_baselines:
+            return station.pool.screens(effort.families)
         names = self._rng.permutation(list(FAMILIES))[: effort.families]
         return (station.fresh(str(name)) for name in names)
 

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable
 from typing import Any
 
-from kernelwright.sandbox.c_abi import KwTensor, describe_tensor
+from kernelwright.sandbox.c_abi import call_kernel
 
 
 def try_acts(config: dict[str, Any], tensors: list[Any]) -> Callable[[], list[Any]]:
@@ -18,8 +18,7 @@ def try_acts(config: dict[str, Any], tensors: list[Any]) -> Callable[[], list[An
 
     def call() -> list[Any]:
         made = torch.empty(shape, dtype=torch.uint8)
-        inputs = (KwTensor * len(tensors))(*map(describe_tensor, tensors))
-        kernel(inputs, len(tensors), (KwTensor * 1)(describe_tensor(made)), 1)
+        call_kernel(kernel, tensors, [made])
         return [made]
 
     return call

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any
 
 from kernelwright.sandbox.wire import DTYPES
@@ -18,6 +19,13 @@ class KwTensor(ctypes.Structure):
         ("sizes", ctypes.c_int64 * 8),
         ("strides", ctypes.c_int64 * 8),
     )
+
+
+def call_kernel(kernel: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+    """Calls a native kernel, loaded by ctypes, on CPU tensors."""
+    ins = (KwTensor * len(inputs))(*map(describe_tensor, inputs))
+    outs = (KwTensor * len(outputs))(*map(describe_tensor, outputs))
+    kernel(ins, len(inputs), outs, len(outputs))
 
 
 def describe_tensor(tensor: Any) -> KwTensor:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
-from kernelwright.sandbox.landlock import landlock_version
+from kernelwright.sandbox.landlock import SYSTEM, landlock_version, make_ruleset
 from kernelwright.sandbox.seccomp import seccomp_usable
 
 SandboxTier = Literal["A", "B", "C", "D"]
@@ -46,6 +49,15 @@ class Jail:
         if self.namespaces and self.seccomp:
             return "A" if self.landlock else "C"
         return "D"
+
+    def file_rules(self, *, read: Iterable[Path | str], write: Iterable[Path | str] = ()) -> int:
+        """Landlock rules for the system's files and these; a descriptor of nothing without it.
+
+        The caller closes it.
+        """
+        if not self.landlock:
+            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        return make_ruleset(read=[*SYSTEM, *read], write=write)
 
     @property
     def unshare_flags(self) -> int:

@@ -17,7 +17,6 @@ from pathlib import Path
 
 from kernelwright.core.errors import SandboxBroke
 from kernelwright.sandbox.jail import COMPILER_NAMESPACES, Jail
-from kernelwright.sandbox.landlock import SYSTEM, make_ruleset
 from kernelwright.sandbox.orphans import adopt, disown, kill_orphans
 from kernelwright.sandbox.programs import build_launcher, spawn_with_descriptors
 from kernelwright.sandbox.seccomp import working_filter
@@ -61,18 +60,13 @@ def run_compiler(
     head.append(str(folder))
     env = {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "TMPDIR": str(folder)}
     log = folder / ".log"
-    pid = _start([*head, *command], env, log, _rules(jail, folder, read), program)
+    rules = jail.file_rules(read=read, write=[folder, os.devnull])
+    pid = _start([*head, *command], env, log, rules, program)
     status = _wait(pid, timeout_s)
     text = _head_of(log)
     if status == _BROKE:
         raise SandboxBroke(text)
     return status, text
-
-
-def _rules(jail: Jail, folder: Path, read: Sequence[Path]) -> int:
-    if not jail.landlock:
-        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-    return make_ruleset(read=[*SYSTEM, *read], write=[folder, "/dev/null"])
 
 
 def _start(argv: list[str], env: Mapping[str, str], log: Path, rules: int, program: bytes) -> int:

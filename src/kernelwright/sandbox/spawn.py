@@ -17,7 +17,6 @@ from typing import Any
 from kernelwright.core.errors import SandboxBroke
 from kernelwright.sandbox.arena import Arena
 from kernelwright.sandbox.jail import Jail, probe_jail
-from kernelwright.sandbox.landlock import SYSTEM, make_ruleset
 from kernelwright.sandbox.limits import Limits, worker_environment
 from kernelwright.sandbox.lockup import Cell
 from kernelwright.sandbox.orphans import adopt, disown
@@ -136,7 +135,8 @@ class Nursery:
         argv += [str(limits.memory_bytes), str(limits.file_bytes), str(limits.cpu_s)]
         argv += [str(os.getpid()), str(self.jail.unshare_flags), str(int(self.jail.landlock))]
         _LOG.debug("native worker: %s", shlex.join(argv))
-        rules = self._file_rules(library)
+        extra = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
+        rules = self.jail.file_rules(read=[library, *filter(None, extra)])
         try:
             fds = [pipes.wake_read, pipes.reply_write, arena.fd, rules]
             pid = spawn_with_descriptors(argv, worker_environment(self.cache), fds, pipes.log_fd)
@@ -148,13 +148,6 @@ class Nursery:
         if not worker.lock_up(setup, _START_S):
             raise SandboxBroke(worker.log_tail())
         return _ready(worker, len(outputs))
-
-    def _file_rules(self, library: Path) -> int:
-        """Landlock rules for a native worker; a descriptor of nothing where there are none."""
-        if not self.jail.landlock:
-            return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
-        extra = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
-        return make_ruleset(read=[*SYSTEM, library, *filter(None, extra)])
 
     def close(self) -> None:
         """Ends the zygote and removes the logs."""

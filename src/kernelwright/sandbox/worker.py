@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import json
 import mmap
 import os
 import sys
@@ -40,12 +39,12 @@ OK, CALL_FAILED, LOAD_FAILED, OUT_OF_MEMORY = 0, 1, 2, 3
 
 
 def run_worker(
-    request: bytes, cell: Cell | None, *, arena_fd: int, wake_fd: int, reply_fd: int
+    asked: dict[str, Any], cell: Cell | None, *, arena_fd: int, wake_fd: int, reply_fd: int
 ) -> None:
     """Loads the arm the request names and serves calls. Returns when the judge hangs up.
 
     Args:
-        request: JSON with `arm` ("module:function"), `config`, `setup` (hex) and `limits`.
+        asked: `arm` ("module:function"), `config`, `setup` (hex) and `limits`.
         cell: the walls around it; None for the user's own code, which needs none.
         arena_fd: the sealed memfd of inputs.
         wake_fd: where wake messages come from.
@@ -53,7 +52,6 @@ def run_worker(
     """
     import torch
 
-    asked = json.loads(request)
     limits = Limits(**asked["limits"])
     limit_memory(limits)
     os.environ["OMP_NUM_THREADS"] = str(limits.threads)

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from kernelwright.core.errors import SandboxBroke
 from kernelwright.sandbox.limits import python_command, worker_environment
@@ -137,7 +137,8 @@ def _fork_adopted(request: bytes, fds: list[int], judge_pid: int) -> int:
     middle is also the one that leaves this machine's namespaces: those of processes hold for
     children alone. Returns 0 where the kernel refused that.
     """
-    cell = _cell_of(request)
+    asked = json.loads(request)
+    cell = Cell(**asked["cell"]) if asked["cell"] is not None else None
     read_end, write_end = os.pipe()
     ended, alive = os.pipe()
     middle = os.fork()
@@ -147,7 +148,7 @@ def _fork_adopted(request: bytes, fds: list[int], judge_pid: int) -> int:
             _enter_or_exit(cell.flags)
         worker = os.fork()
         if worker == 0:
-            _become_worker(request, cell, fds, judge_pid, ended)
+            _become_worker(asked, cell, fds, judge_pid, ended)
         os.write(write_end, array.array("i", [worker]).tobytes())
         os._exit(0)
     os.close(write_end)
@@ -156,11 +157,6 @@ def _fork_adopted(request: bytes, fds: list[int], judge_pid: int) -> int:
     for fd in (read_end, ended, alive):
         os.close(fd)
     return array.array("i", answer)[0] if answer else 0
-
-
-def _cell_of(request: bytes) -> Cell | None:
-    cell = json.loads(request)["cell"]
-    return Cell(**cell) if cell is not None else None
 
 
 def _enter_or_exit(flags: int) -> None:
@@ -172,7 +168,7 @@ def _enter_or_exit(flags: int) -> None:
 
 
 def _become_worker(
-    request: bytes, cell: Cell | None, fds: list[int], judge_pid: int, ended: int
+    asked: dict[str, Any], cell: Cell | None, fds: list[int], judge_pid: int, ended: int
 ) -> NoReturn:
     try:
         os.setsid()
@@ -187,7 +183,7 @@ def _become_worker(
         os.closerange(6, _MOST_FDS)  # whatever the zygote or its parent left open
         from kernelwright.sandbox.worker import run_worker
 
-        run_worker(request, cell, arena_fd=5, wake_fd=3, reply_fd=4)
+        run_worker(asked, cell, arena_fd=5, wake_fd=3, reply_fd=4)
         sys.stderr.flush()
     finally:
         os._exit(0)
