@@ -116,8 +116,16 @@ def test_t2_finds_what_runs_past_the_end_of_its_scratch(session):
     body = "volatile float* s = (float*)malloc(4 * C); s[C] = 0; free((void*)s);" + HONEST
     outcome = refusal(session, cpp(body), "T2")
     assert outcome.stage == "verify"
-    assert "SIGSEGV" in outcome.reason
-    assert "past the end" in outcome.reason
+    assert "past the end of a block" in outcome.reason
+    assert "every buffer ends at a fence" in outcome.reason
+
+
+@pytest.mark.parametrize("value", ["-1", "0"])
+def test_t2_finds_what_fills_the_last_cache_line_of_its_output(session, value):
+    body = HONEST + f"memset(y + R * C, {value}, -(4 * R * C) & 63);"
+    outcome = refusal(session, cpp(body), "T2")
+    assert outcome.stage == "verify"
+    assert "past the end of output 0" in outcome.reason
 
 
 def test_t2_accepts_a_plain_float_loop(session):

@@ -264,6 +264,17 @@ def test_behind_a_fence_what_runs_past_the_end_crashes(nursery, tmp_path, body):
     assert run(arena, worker, x) == Failure("crashed", "it was ended by SIGSEGV")
 
 
+@pytest.mark.parametrize("end", ["s = (float*)realloc(s, 8); free(s);", "free(s);"])
+def test_behind_a_fence_a_block_that_was_overrun_is_found_when_freed(nursery, tmp_path, end):
+    body = "float* s = (float*)malloc(4 * n + 4); ((volatile float*)s)[n + 1] = 1;" + end
+    body += "memcpy(y, x, 4 * n);"
+    arena, worker = start(nursery, library(tmp_path, body), fenced=True)
+    found = run(arena, worker, np.ones((64, 64), np.float32))
+    assert isinstance(found, Failure)
+    assert found.kind == "crashed"
+    assert "past the end of a block" in found.detail
+
+
 def test_behind_a_fence_honest_kernels_work(nursery, tmp_path):
     body = """
     std::vector<float> own(n, 2.0f);

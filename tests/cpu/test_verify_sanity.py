@@ -48,6 +48,17 @@ def test_each_parameter_is_dropped() -> None:
     assert report.left_out == 0
 
 
+def test_an_index_that_is_the_same_in_every_draw_is_named(tmp_path: Path) -> None:
+    body = "def forward(self, x, at, other, keep):\n    return (x * keep)[at] + x[other]"
+    inputs = (
+        "[torch.randn(64, 96), torch.arange(32), torch.randint(64, (32,)), "
+        "torch.ones(96, dtype=torch.bool)]"
+    )
+    report = _gate(_setting(tmp_path, body, inputs))
+    assert len(report.fixed) == 1
+    assert "1" in report.fixed[0]
+
+
 def test_a_bias_that_a_norm_cancels_is_dead_by_algebra(tmp_path: Path) -> None:
     body = """
     def __init__(self):

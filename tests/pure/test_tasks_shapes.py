@@ -6,7 +6,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.tasks.shapes import boundary_shapes, sample_shape
+from kernelwright.tasks.shapes import (
+    boundary_shapes,
+    long_shapes,
+    near_shape,
+    sample_shape,
+)
 
 
 @st.composite
@@ -58,3 +63,38 @@ def test_boundary_shapes_touch_each_lower_bound() -> None:
         {"a": 1, "b": 2},
     ]
     assert boundary_shapes({}, {}) == []
+
+
+@settings(max_examples=200, deadline=None)
+@given(domains(), st.integers(0, 2**32))
+def test_long_shapes_are_longer_in_one_size_and_cheaper_than_the_timed_one(
+    case: tuple[dict[str, tuple[int, int]], dict[str, int]], seed: int
+) -> None:
+    domain, default = case
+    for shape in long_shapes(domain, default, np.random.default_rng(seed), cost=_cost):
+        assert all(low <= shape[name] <= high for name, (low, high) in domain.items())
+        assert sum(shape[name] > default[name] for name in domain) == 1
+        assert _cost(shape) <= _cost(default) / 2
+
+
+def test_long_shapes_reach_the_upper_bound_where_it_is_cheap() -> None:
+    domain, default = {"rows": (1, 8192), "cols": (1, 4096)}, {"rows": 512, "cols": 512}
+    rows, cols = long_shapes(domain, default, np.random.default_rng(0), cost=lambda s: 0.0)
+    assert rows["rows"] > 8188
+    assert rows["cols"] == 3
+    assert cols["cols"] > 4092
+
+
+@settings(max_examples=200, deadline=None)
+@given(domains(), st.integers(0, 2**32))
+def test_a_near_shape_is_a_little_smaller(
+    case: tuple[dict[str, tuple[int, int]], dict[str, int]], seed: int
+) -> None:
+    domain, default = case
+    near = near_shape(domain, default, np.random.default_rng(seed))
+    if near is None:
+        assert all(default[name] == low for name, (low, _) in domain.items())
+        return
+    assert near != default
+    for name, size in near.items():
+        assert max(domain[name][0], default[name] * 0.9 - 1) <= size <= default[name]

@@ -21,6 +21,7 @@ from kernelwright.backends import (
 from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import SandboxBroke
 from kernelwright.core.verdict import (
+    WIN_THRESHOLD,
     Accepted,
     Inconclusive,
     Measured,
@@ -35,7 +36,8 @@ from kernelwright.core.verdict import (
 from kernelwright.judge.effort import EFFORTS, Effort
 from kernelwright.judge.measure import Arm, Draw, PairedTimes
 from kernelwright.judge.measure.bench import describe
-from kernelwright.judge.station import BaselineBroke
+from kernelwright.judge.near import loses_near
+from kernelwright.judge.station import BaselineBroke, Station
 from kernelwright.judge.trial import Checks, DrawSource, Trial, as_against, slowest_gain
 from kernelwright.sandbox import Failure, ZygoteDied
 from kernelwright.tasks.draw import FAMILIES
@@ -125,12 +127,14 @@ class Pipeline:
             outcome = self._at_main(arm, checks, effort)
         finally:
             started = arm.close()
+        if isinstance(outcome, Accepted) and effort.all_baselines:
+            outcome = self._check_near(built, outcome, effort)
         if started and isinstance(outcome, Accepted):
             return Rejected(stage="audit", reason="the candidate started a process")
         return outcome
 
     def _check_fenced(
-        self, station: Any, built: Artefact, checks: Checks, families: Iterable[str]
+        self, station: Station, built: Artefact, checks: Checks, families: Iterable[str]
     ) -> Rejected | None:
         """In a worker that is never timed, so that its buffers can end at a fence."""
         arm = station.spawn("candidate", built, fenced=True)
@@ -145,6 +149,16 @@ class Pipeline:
             hint = "here every buffer ends at a fence: look for an index past the end"
             return refused.model_copy(update={"reason": f"{refused.reason} ({hint})"})
         return refused
+
+    def _check_near(self, built: Artefact, accepted: Accepted, effort: Effort) -> Outcome:
+        won = _claimed(accepted)
+        station = self._session.near_station() if won > WIN_THRESHOLD else None
+        if station is None:
+            return accepted
+        try:
+            return loses_near(station, built, won, effort, trial=self._trial) or accepted
+        finally:
+            station.close()
 
     def _at_main(self, arm: Arm, checks: Checks, effort: Effort) -> Outcome:
         session, station = self._session, self._session.main
@@ -171,7 +185,7 @@ class Pipeline:
         done: list[PairedTimes] = []
         dear = session.dear_baselines if effort.all_baselines else ()
         for name in chain(names, dear):
-            if name in dear and slowest_gain(done).interval.low <= 1.05:
+            if name in dear and slowest_gain(done).interval.low <= WIN_THRESHOLD:
                 break  # no win is claimed: the dear baseline can only lower it
             for baseline in station.baselines(name):
                 bar = slowest_gain(done).interval.mid if done else math.inf
@@ -202,7 +216,7 @@ class Pipeline:
         )
         if below or interval.low <= 1.0 <= interval.high:
             return Unresolved(**facts)
-        return Measured(p_faster=binding.p_faster(1.05), **facts)
+        return Measured(p_faster=binding.p_faster(WIN_THRESHOLD), **facts)
 
     def _families(self, effort: Effort) -> Iterable[Draw]:
         session, station = self._session, self._session.main
@@ -221,7 +235,7 @@ class Pipeline:
         timed, checked = station.pool.timed(), station.pool.checked()
         return lambda keep: next(checked if keep else timed)
 
-    def _trial(self, station: Any, arm: Arm, checks: Checks) -> Trial:
+    def _trial(self, station: Station, arm: Arm, checks: Checks) -> Trial:
         return Trial(station, arm, checks, precision=self._session.task.precision, rng=self._rng)
 
 

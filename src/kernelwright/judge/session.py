@@ -41,7 +41,7 @@ from kernelwright.sandbox import (
 )
 from kernelwright.tasks.catalog import reference_spec
 from kernelwright.tasks.reference import load_reference
-from kernelwright.tasks.shapes import edge_shapes
+from kernelwright.tasks.shapes import edge_shapes, near_shape
 
 _BASELINE_PAIRS = 18
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
@@ -158,8 +158,16 @@ class Session:
         shapes.append(bounds[int(rng.integers(len(bounds)))])
         while len(shapes) < count:
             shapes.append(self.reference.sample_shape(rng))
-        for shape in shapes[:count]:
+        for shape in shapes[:count] + (self.reference.long_shapes(rng) if count else []):
             yield self._station(shape)
+
+    def near_station(self) -> Station | None:
+        """A station a little off the timed shape; the caller closes it. None where none is."""
+        if not self.defences.shapes:
+            return None
+        rng = np.random.Generator(np.random.Philox(key=self.secret()))
+        shape = near_shape(self.reference.domain, self.reference.default_shape, rng)
+        return None if shape is None else self._station(shape)
 
     def secret(self) -> int:
         """A fresh 63-bit key derived from the session's."""
@@ -219,6 +227,10 @@ class Session:
         self.oracle_strength: OracleStrength = "weak" if report.survivors else "strong"
         if report.survivors:
             self.notes.append("weak oracle: would accept " + ", ".join(report.survivors[:3]))
+        self.notes.extend(
+            f"{name} is the same in every draw: a kernel may pass without reading it"
+            for name in report.fixed
+        )
         if self.task.one_shape:
             self.notes.append("one shape only: judged at exactly the shapes of the task's inputs")
         self.notes.extend(self.main.signature.notes)

@@ -191,7 +191,13 @@ class Station:
             return worker
         worker.freezes = trusted or self.defences.freeze
         native = isinstance(artefact, NativeArtefact)
-        return Arm(name, worker, trusted=trusted, charge_ns=self.native_charge_ns if native else 0)
+        return Arm(
+            name,
+            worker,
+            trusted=trusted,
+            charge_ns=self.native_charge_ns if native else 0,
+            fenced=native and fenced and self.defences.fence,
+        )
 
     def _readable(self, artefact: PythonArtefact) -> tuple[Path, ...] | None:
         """A submission's worker reads its own file and the reference's, with its neighbours."""

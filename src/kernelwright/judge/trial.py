@@ -9,7 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from kernelwright.core.verdict import Against, CheckedCall, Correctness, OracleStrength, Rejected
+from kernelwright.core.verdict import (
+    WIN_THRESHOLD,
+    Against,
+    CheckedCall,
+    Correctness,
+    OracleStrength,
+    Rejected,
+)
 from kernelwright.judge.effort import Effort
 from kernelwright.judge.measure import Arm, Draw, Fault, PairedTimes, Sample, take_pair
 from kernelwright.judge.station import BaselineBroke, Station
@@ -18,7 +25,6 @@ from kernelwright.judge.verify.compare import compare
 from kernelwright.judge.verify.loose import compare_loosely
 from kernelwright.tasks.draw import COHERENT
 
-_WIN = 1.05
 _FEWEST = 12
 """Pairs before a baseline may be found not to bind, and between two looks."""
 
@@ -212,7 +218,7 @@ def as_against(times: PairedTimes) -> Against:
         baseline_ns=times.baseline_ns(),
         candidate_ns=times.candidate_ns(),
         pairs=len(times.pairs),
-        p_faster=times.p_faster(_WIN),
+        p_faster=times.p_faster(WIN_THRESHOLD),
         samples_ns=times.samples_ns,
     )
 

@@ -28,7 +28,7 @@ class Spread:
     mean: float
     std: float
     shift: float = 0.0
-    """One per draw, common to all inputs, so that their differences stay ordinary."""
+    """Its size; one per draw, common to all inputs, so that their differences stay ordinary."""
 
 
 def _normal(rng: Generator, shape: tuple[int, ...], std: float) -> np.ndarray:
@@ -48,10 +48,16 @@ def _scaled_down(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.n
     return _normal(rng, shape, 1e-3 * spread.std)
 
 
-def _shifted(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
+def _shifted_up(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
     """Far from zero: E[x^2] - E[x]^2 cancels here, Welford's sums do not."""
     values = _normal(rng, shape, spread.std)
     return np.add(values, np.float32(spread.shift), out=values)
+
+
+def _shifted_down(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
+    """Every number negative: a maximum that begins with zero stays there, an exponential ends."""
+    values = _normal(rng, shape, spread.std)
+    return np.subtract(values, np.float32(spread.shift), out=values)
 
 
 def _impulse(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
@@ -100,17 +106,26 @@ def _integers(rng: Generator, shape: tuple[int, ...], largest: int) -> np.ndarra
     return np.asarray(values).astype(np.float32)
 
 
+def _flags(rng: Generator, shape: tuple[int, ...]) -> np.ndarray:
+    """True with one probability per draw: any mask is an input, whatever the Task's own is like.
+
+    Integers have no such freedom, since an index or an offset is bounded by other inputs.
+    """
+    return np.asarray(rng.random(shape, dtype=np.float32) < rng.uniform(0.2, 0.9))
+
+
 FAMILIES: dict[str, Family | None] = {
     "nominal": None,
     "zero_mean": _zero_mean,
     "scaled_up": _scaled_up,
     "scaled_down": _scaled_down,
-    "shifted": _shifted,
+    "shifted_up": _shifted_up,
     "impulse": _impulse,
     "heavy_tail": _heavy_tail,
     "cancellation": _cancellation,
     "ties": _ties,
     "small_integers": _small_integers,
+    "shifted_down": _shifted_down,
 }
 """By name; `nominal` is the Task's own `get_inputs`. Applicable where the fp64 output is finite."""
 
@@ -164,13 +179,15 @@ class Drawer:
         rng = self._generator(_STREAMS[family], counter)
         seed = int(rng.integers(2**63))
         widest = max((spread.std for spread in self._spreads), default=0.0)
-        shift = widest * float(rng.choice([-1, 1]) * rng.uniform(10, 100))
+        shift = widest * float(rng.uniform(100, 200))
         values_of = FAMILIES[family]
         nominal = None
         drawn = []
         for at, slot in enumerate(s for s in self._signature.slots if s.role == "input"):
             dtype = getattr(torch, slot.dtype)
-            if values_of is None or not dtype.is_floating_point:
+            if values_of is not None and dtype is torch.bool:
+                drawn.append(_laid_out(torch.from_numpy(_flags(rng, slot.shape)), slot.strides))
+            elif values_of is None or not dtype.is_floating_point:
                 if nominal is None:
                     given = self._reference.make_inputs(self._shape, seed=seed)
                     nominal = [v for v in given if isinstance(v, torch.Tensor)]

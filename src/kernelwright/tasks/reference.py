@@ -13,7 +13,7 @@ from torch.utils._pytree import tree_leaves
 
 from kernelwright.tasks.loading import import_target
 from kernelwright.tasks.refuse import one_line, refuse
-from kernelwright.tasks.shapes import Shape, boundary_shapes, sample_shape
+from kernelwright.tasks.shapes import Shape, boundary_shapes, long_shapes, sample_shape
 from kernelwright.tasks.spec import ReferenceSpec
 
 __all__ = ["Reference", "ReferenceSpec", "Shape", "load_reference"]
@@ -86,6 +86,10 @@ class Reference:
     def boundary_shapes(self) -> list[dict[str, int]]:
         """The default with one size at a time at its lower bound, and all of them there."""
         return boundary_shapes(self.domain, self.default_shape)
+
+    def long_shapes(self, rng: np.random.Generator) -> list[dict[str, int]]:
+        """One size at a time far above the default's, the others small."""
+        return long_shapes(self.domain, self.default_shape, rng, cost=self._elements)
 
     def _elements(self, shape: Shape) -> float:
         """Elements that all operators of a call write together, found without any memory."""

@@ -66,6 +66,38 @@ def edge_shapes(domain: Domain, default: Shape) -> list[dict[str, int]]:
     return [{name: near(name, offset) for name in domain} for offset in (1, -1)] if domain else []
 
 
+def long_shapes(
+    domain: Domain, default: Shape, rng: np.random.Generator, *, cost: Callable[[Shape], float]
+) -> list[dict[str, int]]:
+    """One size at a time near its upper bound, or as near as costs half of the timed shape.
+
+    The others are small. An index that is too narrow, or a buffer made for the timed size, shows
+    here. A size that cannot be longer than the timed one is left out.
+    """
+    found = []
+    for name, (low, high) in domain.items():
+        few = {n: min(size, max(domain[n][0], 3)) for n, size in default.items()}
+        longest = max(low, high - int(rng.integers(0, 4)))
+        shape = {**few, name: longest}
+        while shape[name] > default[name] and cost(shape) > cost(default) / 2:
+            shape[name] = shape[name] * 2 // 3
+        if shape[name] > default[name]:
+            found.append(shape)
+    return found
+
+
+def near_shape(domain: Domain, default: Shape, rng: np.random.Generator) -> dict[str, int] | None:
+    """Every size up to a tenth smaller than the timed one; None where no size can be.
+
+    What a kernel does there is what it does at the timed shape, unless it knows that one.
+    """
+    near = {
+        name: max(low, default[name] - int(rng.integers(1, max(2, default[name] // 10 + 1))))
+        for name, (low, _) in domain.items()
+    }
+    return near if near != dict(default) else None
+
+
 def _odd_size(rng: np.random.Generator, low: int, high: int) -> int:
     match int(rng.integers(5)):
         case 0:

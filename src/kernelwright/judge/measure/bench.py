@@ -20,10 +20,13 @@ from kernelwright.tasks.slots import Signature
 
 _HELD_BYTES = 128 << 20
 _MAX_HELD = 6
+_KEPT_BYTES, _MAX_KEPT = 32 << 20, 2
 _MAX_WARM_CALLS = 24
 _QUIET_FAULTS = 64
 _SAMPLES_PER_OUTPUT = 16
 _SAMPLE_BYTES = 64
+_ALIGNMENT = 64
+"""Of a native worker's outputs: a fenced one ends less than this before its fence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +78,18 @@ class _Held:
 class Arm:
     """One worker on a bench, and the outputs of it that are held."""
 
-    def __init__(self, name: str, worker: Worker, *, trusted: bool, charge_ns: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        worker: Worker,
+        *,
+        trusted: bool,
+        charge_ns: int = 0,
+        fenced: bool = False,
+    ) -> None:
         self.name = name
+        self.fenced = fenced
+        """Its outputs end at a fence, with a canary where alignment leaves room before it."""
         self.charge_ns = charge_ns
         """Added to each of its times: what a call from Python costs that its runner is spared."""
         self.worker = worker
@@ -85,6 +98,7 @@ class Arm:
         self.latest: Draw | None = None
         """What its last call was on."""
         self.held: list[_Held] = []
+        self.kept: list[_Held] = []
 
     def close(self) -> int:
         """Ends the worker; returns how many processes it had started."""
@@ -118,6 +132,7 @@ class Bench:
         """Inputs of the untimed call before each timed one; None where calls are long."""
         output_bytes = sum(output.nbytes for output in self.outputs)
         self.max_held = max(1, min(_MAX_HELD, _HELD_BYTES // max(output_bytes, 1)))
+        self._max_kept = min(_MAX_KEPT, _KEPT_BYTES // max(output_bytes, 1))
 
     def load(self, draw: Draw) -> None:
         """Writes a draw into the arena; parameters only when they are another redraw."""
@@ -172,6 +187,8 @@ class Bench:
         if keep and not arm.trusted:
             outputs = self._copy_outputs(arm, call)
         fault = _NOT_MAPPED if outputs is None else self._hold(arm, call)
+        if fault is None and arm.fenced:
+            fault = self._check_ends(arm, call)
         if fault is not None:
             return fault
         wall_ns = call.wall_ns + arm.charge_ns
@@ -205,15 +222,22 @@ class Bench:
         self.arena.close()
 
     def _release(self, arm: Arm) -> tuple[int, ...]:
-        """A secret number of earlier outputs stays in use, so a ring of buffers is caught."""
+        """A secret number of earlier outputs stays in use, so a ring of buffers is caught.
+
+        One or two small ones of the first calls stay to the end, against a ring of very many.
+        """
         target = int(self._rng.integers(1, self.max_held + 1))
         release = []
         while len(arm.held) > target and len(release) < 8:
-            release.append(arm.held.pop(0).seq)
+            oldest = arm.held.pop(0)
+            if not arm.trusted and len(arm.kept) < self._max_kept and self._rng.random() < 0.5:
+                arm.kept.append(oldest)
+            else:
+                release.append(oldest.seq)
         return tuple(release)
 
     def _check_layout(self, arm: Arm, call: Call) -> Fault | None:
-        held = [r for earlier in arm.held for r in earlier.ranges]
+        held = [r for earlier in arm.kept + arm.held for r in earlier.ranges]
         arena = (arm.worker.arena_address, arm.worker.arena_address + self.arena.nbytes)
         mine: list[tuple[int, int]] = []
         for at, (got, want) in enumerate(zip(call.reply.outputs, self.outputs, strict=True)):
@@ -244,10 +268,21 @@ class Bench:
         return None if arm.trusted or not self._defences.own_memory else self._check_held(arm)
 
     def _check_held(self, arm: Arm) -> Fault | None:
-        places = [place for earlier in arm.held for place in earlier.places]
-        expected = b"".join(earlier.data for earlier in arm.held)
+        in_use = arm.kept + arm.held
+        places = [place for earlier in in_use for place in earlier.places]
+        expected = b"".join(earlier.data for earlier in in_use)
         if arm.worker.read_places(places) != expected:
             return Fault("audit", "an output still in use was overwritten or freed")
+        return None
+
+    def _check_ends(self, arm: Arm, call: Call) -> Fault | None:
+        for at, (got, want) in enumerate(zip(call.reply.outputs, self.outputs, strict=True)):
+            end = got.address + want.nbytes
+            found = np.empty(-end % _ALIGNMENT, dtype=np.uint8)
+            if not arm.worker.read_memory(end, found):
+                return _NOT_MAPPED
+            if found.tobytes() != _canary(end, found.size):
+                return Fault("verify", f"something was written past the end of output {at}")
         return None
 
     def _hold(self, arm: Arm, call: Call) -> Fault | None:
@@ -343,6 +378,11 @@ def _steps(layout: TensorLayout) -> tuple[int, ...]:
     return tuple(
         stride for size, stride in zip(layout.shape, layout.strides, strict=True) if size > 1
     )
+
+
+def _canary(start: int, count: int) -> bytes:
+    """What fence.c leaves at these addresses."""
+    return bytes((at * 0x9E3779B97F4A7C15 & 2**64 - 1) >> 56 for at in range(start, start + count))
 
 
 def _overlaps(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:

@@ -31,6 +31,8 @@ class SanityReport(NamedTuple):
     tried: tuple[str, ...]
     left_out: int = 0
     """Parameters not dropped because there are very many."""
+    fixed: tuple[str, ...] = ()
+    """Integer inputs that are the same in every draw: a kernel need not read them."""
 
 
 class _Bar(NamedTuple):
@@ -100,7 +102,12 @@ def sanity_gate(
         if bar.lets_through(outputs):
             survivors.append(name)
     redrawn = sum(slot.role in ("parameter", "statistic") for slot in signature.slots)
-    return SanityReport(tuple(survivors), tuple(tried), redrawn - len(dropped))
+    fixed = tuple(
+        slot.name
+        for slot, one, two in zip(signature.slots, values, other, strict=True)
+        if slot.role == "input" and not _redrawable(one) and torch.equal(one, two)
+    )
+    return SanityReport(tuple(survivors), tuple(tried), redrawn - len(dropped), fixed)
 
 
 def tells_work_from_none(
@@ -152,6 +159,11 @@ class _Mutants:
             if slot.role == "state"
         ]
         return [*self._truth[: len(self._truth) - len(given)], *given]
+
+
+def _redrawable(value: torch.Tensor) -> bool:
+    """Whether other families draw it anew; integers come from the Task's own generator alone."""
+    return value.is_floating_point() or value.dtype is torch.bool
 
 
 def _lazy(truth: Values, stale: Values) -> Iterator[tuple[str, Values]]:
