@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 
-from kernelwright.tasks.draw import FAMILIES
-from references import Setting, Values, builtin
+from kernelwright.tasks.draw import FAMILIES, SPECIAL_VALUES
+from references import Setting, Values, builtin, load_source, module_source, setting
 
 SHAPES = {
     "argmax": {"batch": 8, "middle": 256, "cols": 257},
@@ -271,3 +272,17 @@ def test_what_the_nominal_family_misses_another_one_catches(
     assert one.judge(kernel, "nominal").ok
     for family in families:
         assert not one.judge(kernel, family).ok, family
+
+
+@pytest.mark.parametrize("body", ["return torch.relu(x)", "return torch.softmax(x, 1)"])
+def test_special_values_must_come_out_where_the_reference_has_them(
+    tmp_path: Path, body: str
+) -> None:
+    source = module_source(f"def forward(self, x):\n    {body}", "[torch.randn(64, 600)]")
+    one = setting(load_source(tmp_path, "SPECIAL_VALUES = True\n" + source))
+    assert one.reference.special_values
+    model = one.reference.build({}, seed=0)
+    assert one.judge(lambda values: [model(values[0].clone())], SPECIAL_VALUES).ok
+    found = one.judge(lambda values: [model(values[0].nan_to_num(0.0))], SPECIAL_VALUES)
+    assert not found.ok
+    assert "NaN or Inf" in found.reason

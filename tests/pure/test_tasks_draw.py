@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kernelwright.tasks.draw import FAMILIES
+from kernelwright.tasks.draw import FAMILIES, SPECIAL_VALUES
 from references import Setting, builtin, load_source, module_source, setting
 
 SIZE = 64 * 96
@@ -76,6 +76,18 @@ def test_families_are_what_their_names_say(softmax: Setting) -> None:
     assert pairs.sum(-1).std() < 2 < 20 < pairs.std()
     assert set(drawn["ties"].unique().tolist()) == {-1.0, -0.5, 0.0, 0.5, 1.0}
     assert set(drawn["small_integers"].unique().tolist()) == set(range(-3, 4))
+
+
+def test_special_values_are_few_and_of_every_kind(softmax: Setting) -> None:
+    (drawn,) = softmax.drawer.draw(SPECIAL_VALUES, counter=1, weights=0)
+    more = torch.stack(
+        [softmax.drawer.draw(SPECIAL_VALUES, counter=c, weights=0)[0] for c in range(8)]
+    )
+    assert 0 < int((~drawn.isfinite()).sum()) < 20
+    assert more.isnan().any()
+    assert {float("inf"), -float("inf")} <= set(more.flatten().tolist())
+    assert ((more != 0) & (more.abs() < torch.finfo(torch.float32).smallest_normal)).any()
+    assert (more == 0).any()
 
 
 def test_a_shift_is_common_to_all_inputs(tmp_path: Path) -> None:

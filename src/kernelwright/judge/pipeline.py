@@ -40,7 +40,6 @@ from kernelwright.judge.near import loses_near
 from kernelwright.judge.station import BaselineBroke, Station
 from kernelwright.judge.trial import Checks, DrawSource, Trial, as_against, slowest_gain
 from kernelwright.sandbox import Failure, ZygoteDied
-from kernelwright.tasks.draw import FAMILIES
 
 _LAUNCH_BOUND = 20
 """A call shorter than this many no-op round trips is labelled launch-bound."""
@@ -110,8 +109,7 @@ class Pipeline:
         checks = Checks()
         for other in self._session.other_stations(effort.shapes):
             try:
-                families = FAMILIES if self._session.defences.families else ["nominal"]
-                refused = self._check_fenced(other, built, checks, families)
+                refused = self._check_fenced(other, built, checks, other.families)
             finally:
                 other.close()
             if refused is not None:
@@ -219,12 +217,10 @@ class Pipeline:
         return Measured(p_faster=binding.p_faster(WIN_THRESHOLD), **facts)
 
     def _families(self, effort: Effort) -> Iterable[Draw]:
-        session, station = self._session, self._session.main
-        if not session.defences.families:
-            return [station.fresh("nominal")]
+        station = self._session.main
         if not effort.all_baselines:
             return station.pool.screens(effort.families)
-        names = self._rng.permutation(list(FAMILIES))[: effort.families]
+        names = self._rng.permutation(station.families)[: effort.families]
         return (station.fresh(str(name)) for name in names)
 
     def _source(self, effort: Effort) -> DrawSource:

@@ -25,7 +25,7 @@ from kernelwright.judge.verify.compare import Yardstick, measure_yardstick
 from kernelwright.judge.verify.oracle import Oracle
 from kernelwright.judge.verify.sanity import SanityReport, sanity_gate, tells_work_from_none
 from kernelwright.sandbox import Failure, Limits, Nursery
-from kernelwright.tasks.draw import FAMILIES, Drawer
+from kernelwright.tasks.draw import FAMILIES, SPECIAL_VALUES, Drawer
 from kernelwright.tasks.reference import Reference
 from kernelwright.tasks.slots import Signature, read_signature
 
@@ -84,7 +84,10 @@ class Station:
         """Added to native times; see `empty_call`."""
         seed = int(self._rng.integers(2**63))
         self.bench = Bench(nursery, self.signature, limits, seed=seed, defences=defences)
-        self.pool = Pool(self.fresh, list(FAMILIES), self._rng)
+        special = [SPECIAL_VALUES] if reference.special_values else []
+        self.families: list[str] = [*FAMILIES, *special] if defences.families else ["nominal"]
+        """The input families that this Task is judged on."""
+        self.pool = Pool(self.fresh, self.families, self._rng)
         self.decoy = self.fresh("nominal")
         """Arms load, warm up and are primed on it; no call on it is timed or judged."""
         self.bench.load(self.decoy)
@@ -107,9 +110,11 @@ class Station:
         return one.truth
 
     def applies(self, one: Draw) -> bool:
-        """Whether the Task is defined on these inputs: the truth is finite."""
+        """Whether the Task is defined on these inputs: it says so, or the truth is finite."""
         truth = self.truth(one)
-        return all(not t.is_floating_point() or all_finite(t) for t in truth)
+        return one.family == SPECIAL_VALUES or all(
+            not t.is_floating_point() or all_finite(t) for t in truth
+        )
 
     def reference_outputs(self, one: Draw) -> list[Any] | Fault:
         """What eager computes on the draw: its error is the budget."""

@@ -18,6 +18,7 @@ from kernelwright.tasks.slots import Signature
 from kernelwright.tasks.tensors import module_tensors
 
 Generator = np.random.Generator
+_SPECIAL = (np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-40, -1e-40)
 Family = Callable[[Generator, tuple[int, ...], "Spread"], np.ndarray]
 
 
@@ -106,6 +107,17 @@ def _integers(rng: Generator, shape: tuple[int, ...], largest: int) -> np.ndarra
     return np.asarray(values).astype(np.float32)
 
 
+def _special_values(rng: Generator, shape: tuple[int, ...], spread: Spread) -> np.ndarray:
+    """Normal numbers, and in a few places NaN, infinities, zeros of both signs and subnormals."""
+    values = _normal(rng, shape, spread.std)
+    flat = values.reshape(-1)
+    if flat.size:
+        count = max(1, flat.size // 509)
+        places = rng.integers(0, flat.size, count)
+        flat[places] = rng.choice(np.asarray(_SPECIAL, dtype=np.float32), count)
+    return values
+
+
 def _flags(rng: Generator, shape: tuple[int, ...]) -> np.ndarray:
     """True with one probability per draw: any mask is an input, whatever the Task's own is like.
 
@@ -129,12 +141,15 @@ FAMILIES: dict[str, Family | None] = {
 }
 """By name; `nominal` is the Task's own `get_inputs`. Applicable where the fp64 output is finite."""
 
+SPECIAL_VALUES = "special_values"
+"""A further family, drawn only where the Task says that NaN and infinities are in its domain."""
+
 COHERENT = frozenset({"scaled_down", "impulse", "heavy_tail", "ties", "small_integers"})
 """Families in which the terms of a sum may be nearly equal, or as small as its last place: then
 their roundings go one way and do not average out."""
 
-_STREAMS = {name: at for at, name in enumerate(FAMILIES)}
-_WEIGHTS_STREAM = len(FAMILIES)
+_STREAMS = {name: at for at, name in enumerate([*FAMILIES, "parameters", SPECIAL_VALUES])}
+_WEIGHTS_STREAM = _STREAMS["parameters"]
 
 
 class Drawer:
@@ -162,7 +177,7 @@ class Drawer:
         """One tensor per slot, with the slot's dtype and strides.
 
         Args:
-            family: a name in FAMILIES.
+            family: a name in FAMILIES, or SPECIAL_VALUES.
             counter: numbers the draw; equal counters give equal inputs.
             weights: numbers the redraw of parameters, statistics and state.
         """
@@ -180,7 +195,7 @@ class Drawer:
         seed = int(rng.integers(2**63))
         widest = max((spread.std for spread in self._spreads), default=0.0)
         shift = widest * float(rng.uniform(100, 200))
-        values_of = FAMILIES[family]
+        values_of = _special_values if family == SPECIAL_VALUES else FAMILIES[family]
         nominal = None
         drawn = []
         for at, slot in enumerate(s for s in self._signature.slots if s.role == "input"):

@@ -29,6 +29,8 @@ class Reference:
         self._module = module
         self.domain: dict[str, tuple[int, int]] = self._domain()
         """Closed range of each named size; empty means exactly the shapes the inputs have."""
+        self.special_values = bool(getattr(module, "SPECIAL_VALUES", False))
+        """Whether NaN and infinities are inputs like any other, and must come out where they do."""
         self.default_shape: dict[str, int] = self._defaults()
 
     def build(
