@@ -38,7 +38,7 @@ BAD_TASKS = {
 }
 NEVER_ENDS = HEAD + "while True: pass\n"
 SHORT_PATIENCE = (
-    "import kernelwright.judge.session as s; s._PREFLIGHT_S = 4.0; "
+    "import kernelwright.judge.preflight as p; p._LOAD_S = 4.0; "
     "from kernelwright.cli.app import main; main()"
 )
 KERNEL = """

@@ -120,6 +120,26 @@ class Unresolved(Record):
 Timing = Annotated[Measured | Unresolved | NotTimed, Field(discriminator="kind")]
 
 
+class Share(Record):
+    """A part of a whole; `share` is from 0 to 1."""
+
+    name: str
+    share: float
+
+
+class LibraryUse(Record):
+    """Which code a Candidate ran, by looks into calls that were not timed."""
+
+    looks: int
+    """Moments at which its worker was stopped while it computed."""
+    objects: tuple[Share, ...]
+    """Files that the code was in, of all threads that computed at those moments."""
+    functions: tuple[Share, ...]
+    """Likewise, where the file names them."""
+    operators: tuple[Share, ...]
+    """PyTorch operators under way, of the looks; one may be inside another."""
+
+
 class Rejected(Record):
     """The first gate that said no; later gates did not run."""
 
@@ -134,6 +154,8 @@ class Accepted(Record):
     kind: Literal["accepted"] = "accepted"
     correctness: Correctness
     timing: Timing
+    libraries: LibraryUse | None = None
+    """What it called; None where the tier does not look."""
 
 
 class Inconclusive(Record):

@@ -36,6 +36,8 @@ class Defences:
     """A worker stands still except inside its own calls."""
     gap_charge: bool = True
     """CPU time used between the reply and the standstill counts as time of the call."""
+    library_policy: bool = True
+    """Library calls that a Task forbids are looked for in the running worker."""
     jail: bool = True
     """A Candidate's worker sees no file, process or network of this machine."""
 

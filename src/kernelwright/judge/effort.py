@@ -25,6 +25,8 @@ class Effort:
     width and never at where the interval lies, so stopping cannot lean towards a claim."""
     check_share: float
     """Share of the timed calls that is compared in full, chosen in secret."""
+    look_share: float
+    """Further calls per timed pair, untimed, in which the judge looks which code runs."""
     all_baselines: bool
     """Every baseline, max-autotune for a claimed win included; else only the fastest known."""
     rounds: int = 1
@@ -39,6 +41,7 @@ EFFORTS: dict[Tier, Effort] = {
         most_pairs=0,
         width=0.0,
         check_share=0.0,
+        look_share=0.0,
         all_baselines=False,
     ),
     "T1": Effort(
@@ -48,6 +51,7 @@ EFFORTS: dict[Tier, Effort] = {
         most_pairs=20,
         width=0.04,
         check_share=0.2,
+        look_share=0.25,
         all_baselines=False,
     ),
     "T2": Effort(
@@ -57,6 +61,7 @@ EFFORTS: dict[Tier, Effort] = {
         most_pairs=150,
         width=0.025,
         check_share=0.15,
+        look_share=0.2,
         all_baselines=True,
     ),
     "T3": Effort(
@@ -66,6 +71,7 @@ EFFORTS: dict[Tier, Effort] = {
         most_pairs=150,
         width=0.025,
         check_share=0.5,
+        look_share=0.3,
         all_baselines=True,
         rounds=3,
     ),

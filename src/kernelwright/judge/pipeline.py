@@ -73,7 +73,11 @@ class Pipeline:
             tier=tier,
             outcome=outcome,
             provenance=self._session.provenance(
-                tier, tuple(notes), self._session.sandbox_of(candidate.kind)
+                tier,
+                outcome,
+                candidate.kind,
+                notes=tuple(notes),
+                usual_effort=effort is None or effort == EFFORTS[tier],
             ),
             cost_cpu_s=_cpu_s() - cpu,
             wall_s=time.monotonic() - wall,
@@ -172,7 +176,9 @@ class Pipeline:
         if refused is not None:
             return refused
         return Accepted(
-            correctness=checks.correctness(session.oracle_strength), timing=self._timing(measured)
+            correctness=checks.correctness(session.oracle_strength),
+            timing=self._timing(measured),
+            libraries=trial.trace.result(),
         )
 
     def _time(

@@ -9,7 +9,6 @@ import platform
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -22,36 +21,39 @@ from kernelwright.core.candidate import Candidate
 from kernelwright.core.errors import CompilerMissing, TaskUnusable
 from kernelwright.core.ground import Ground
 from kernelwright.core.task import Task
-from kernelwright.core.verdict import ArmTime, OracleStrength, Provenance, Tier, Verdict
+from kernelwright.core.verdict import (
+    ArmTime,
+    OracleStrength,
+    Outcome,
+    Provenance,
+    Tier,
+    Verdict,
+)
+from kernelwright.judge.certify import find_obstacle
 from kernelwright.judge.defences import ALL_DEFENCES, Defences
 from kernelwright.judge.effort import Effort
 from kernelwright.judge.empty_call import measure_empty_call
 from kernelwright.judge.measure import Arm, Fault, compare_arms
 from kernelwright.judge.measure.roofline import RatesUnknown, Roofline
 from kernelwright.judge.pipeline import Pipeline
+from kernelwright.judge.preflight import preflight
 from kernelwright.judge.station import COMPILE, EAGER, MAX_AUTOTUNE, Station
 from kernelwright.sandbox import (
     NO_JAIL,
-    Arena,
-    Failure,
     Limits,
     Nursery,
     SandboxTier,
+    SelfTest,
+    WorkerKind,
     default_limits,
+    run_self_test,
 )
 from kernelwright.tasks.catalog import reference_spec
 from kernelwright.tasks.reference import load_reference
-from kernelwright.tasks.shapes import edge_shapes, near_shape
+from kernelwright.tasks.shapes import near_shape
 
 _BASELINE_PAIRS = 18
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4  # malloc.h
-_PREFLIGHT_S = 120.0
-_OPEN_WALLS: dict[SandboxTier, str] = {
-    "A": "which library calls it makes is not traced yet",
-    "B": "which library calls it makes is not traced yet",
-    "C": "the worker could read files",
-    "D": "the worker was a plain process",
-}
 Event = Callable[[str], None]
 
 
@@ -77,11 +79,12 @@ class Session:
         self.dear_baselines: tuple[str, ...] = (MAX_AUTOTUNE,)
         """Started only when a win over all others is claimed."""
         self._nursery, self._limits, self._tell = nursery, limits, on_event
+        self._self_tests: dict[WorkerKind, SelfTest] = {}
         self._root = np.random.SeedSequence(seed if seed is not None else _entropy())
         self._commitment = hashlib.sha256(str(self._root.entropy).encode()).hexdigest()
         self._spec = reference_spec(task)
         self._tell("loading the task")
-        self._preflight()
+        preflight(task.name, self._spec, nursery, limits=limits)
         self.reference = load_reference(self._spec)
         self.shape = dict(self.reference.default_shape)
         self._tell("drawing inputs and probing the oracle")
@@ -153,12 +156,7 @@ class Session:
         if self.task.one_shape or not self.defences.shapes:
             return
         rng = np.random.Generator(np.random.Philox(key=self.secret()))
-        bounds = self.reference.boundary_shapes()
-        shapes = edge_shapes(self.reference.domain, self.reference.default_shape)
-        shapes.append(bounds[int(rng.integers(len(bounds)))])
-        while len(shapes) < count:
-            shapes.append(self.reference.sample_shape(rng))
-        for shape in shapes[:count] + (self.reference.long_shapes(rng) if count else []):
+        for shape in self.reference.secret_shapes(rng, count):
             yield self._station(shape)
 
     def near_station(self) -> Station | None:
@@ -173,13 +171,33 @@ class Session:
         """A fresh 63-bit key derived from the session's."""
         return int(self._root.spawn(1)[0].generate_state(1, np.uint64)[0] >> 1)
 
-    def provenance(self, tier: Tier, notes: tuple[str, ...], sandbox: SandboxTier) -> Provenance:
-        """The conditions every Verdict carries; `sandbox` is the tier of the Candidate's worker."""
+    def provenance(
+        self, tier: Tier, outcome: Outcome, kind: str, *, notes: tuple[str, ...], usual_effort: bool
+    ) -> Provenance:
+        """The conditions every Verdict carries.
+
+        Args:
+            tier: that it was judged at.
+            outcome: what it came to.
+            kind: of the Candidate.
+            notes: labels a reader must know.
+            usual_effort: the tier's own counts were used.
+        """
+        sandbox = self.sandbox_of(kind)
+        obstacle = None
         if tier == "T3":
-            notes += (f"uncertified: {_OPEN_WALLS[sandbox]} (sandbox tier {sandbox})",)
+            obstacle = find_obstacle(
+                outcome,
+                sandbox=sandbox,
+                self_test=lambda: self._self_test("python" if kind == "python" else "native"),
+                defences=self.defences,
+                oracle=self.oracle_strength,
+                usual_effort=usual_effort,
+            )
+            notes += (f"uncertified: {obstacle}",) if obstacle else ()
         return Provenance(
             sandbox=sandbox,
-            certified=False,
+            certified=tier == "T3" and obstacle is None,
             precision=self.task.precision,
             kernelwright=kernelwright.__version__,
             torch=torch.__version__,
@@ -190,6 +208,11 @@ class Session:
             defences_off=self.defences.off,
             notes=notes,
         )
+
+    def _self_test(self, worker: WorkerKind) -> SelfTest:
+        if worker not in self._self_tests:
+            self._self_tests[worker] = run_self_test(self._nursery.jail, worker)
+        return self._self_tests[worker]
 
     def close(self) -> None:
         """Ends every worker of this session."""
@@ -204,23 +227,6 @@ class Session:
             key=self.secret(),
             defences=self.defences,
         )
-
-    def _preflight(self) -> None:
-        """Loads and runs the reference once in a bounded worker: it may hang or eat memory."""
-        arena = Arena([])
-        config = {"reference": asdict(self._spec)}
-        limits = Limits(
-            threads=self._limits.threads,
-            memory_bytes=self._limits.memory_bytes,
-            load_s=_PREFLIGHT_S,
-        )
-        worker = self._nursery.spawn_python(
-            "kernelwright.backends.arms:preflight", config, arena=arena, outputs=(), limits=limits
-        )
-        arena.close()
-        if isinstance(worker, Failure):
-            raise _task_error(self.task.name, worker)
-        worker.kill()
 
     def _probe_oracle(self) -> None:
         report = self.main.probe_oracle(self.task.precision)
@@ -352,19 +358,3 @@ def _compiler() -> str:
         return find_toolchain().version
     except CompilerMissing:
         return "none"
-
-
-def _task_error(name: str, failure: Failure) -> TaskUnusable:
-    match failure.kind:
-        case "hung":
-            what, advice = (
-                f"loading it and one forward took more than {_PREFLIGHT_S:g} s",
-                "Make the inputs smaller, or look for a loop that never ends.",
-            )
-        case "out_of_memory":
-            what, advice = "it ran out of memory", "Make the inputs smaller."
-        case "crashed":
-            what, advice = f"its process died ({failure.detail})", "Make the inputs smaller."
-        case _:
-            what, advice = failure.detail or "it cannot be loaded", "Mend the file and try again."
-    return TaskUnusable(name, what.rstrip("."), advice)

@@ -18,13 +18,16 @@ from kernelwright.core.verdict import (
     Rejected,
 )
 from kernelwright.judge.effort import Effort
+from kernelwright.judge.libraries import LibraryTrace
 from kernelwright.judge.measure import Arm, Draw, Fault, PairedTimes, Sample, take_pair
 from kernelwright.judge.station import BaselineBroke, Station
 from kernelwright.judge.verify.budget import Comparison
 from kernelwright.judge.verify.compare import compare
 from kernelwright.judge.verify.loose import compare_loosely
+from kernelwright.sandbox import Watch
 from kernelwright.tasks.draw import COHERENT
 
+_LOOKS_PER_CALL = 4
 _FEWEST = 12
 """Pairs before a baseline may be found not to bind, and between two looks."""
 
@@ -70,6 +73,7 @@ class Trial:
         rng: np.random.Generator,
     ) -> None:
         self.station, self.arm, self.checks = station, arm, checks
+        self.trace = LibraryTrace()
         self._precision = precision
         self._rng = rng
         if station.label not in checks.shapes:
@@ -118,6 +122,8 @@ class Trial:
             keep &= self.station.defences.timed_checks
             checked_any |= keep
             refused = self._one_pair(times, baseline, source(keep), keep=keep)
+            if refused is None and self._rng.random() < effort.look_share:
+                refused = self._look(source(False), times.pairs[-1].candidate.wall_ns)
             if refused is not None:
                 return refused
         return times
@@ -151,6 +157,14 @@ class Trial:
             one.reference = pair.baseline.outputs
         return self._check(one, pair.candidate) if keep else None
 
+    def _look(self, one: Draw, usual_ns: int) -> Rejected | None:
+        """One more call, like any other to the worker, that is stopped at random moments."""
+        moments = np.sort(self._rng.uniform(0.0, usual_ns / 1e9, _LOOKS_PER_CALL))
+        delays = np.diff(moments, prepend=0.0)
+        watch = Watch(tuple(delays.tolist()), self.trace.see)
+        self.checks.unchecked += 1
+        return self._fault(self.station.bench.run(self.arm, one, keep=False, watch=watch))
+
     def audit(self, impossible_ns: float, fastest_ns: float) -> Rejected | None:
         """Facts about the worker's behaviour that no honest kernel shows."""
         if self.arm.worker.children():
@@ -160,7 +174,9 @@ class Trial:
                 stage="audit",
                 reason=f"{fastest_ns / 1e3:.1f} us is less than writing the outputs can take",
             )
-        return None
+        banned = self.station.reference.forbidden_calls
+        reason = self.trace.forbidden(banned) if self.station.defences.library_policy else None
+        return None if reason is None else Rejected(stage="audit", reason=reason)
 
     def _fault(self, sample: Sample | Fault) -> Rejected | None:
         if isinstance(sample, Fault):

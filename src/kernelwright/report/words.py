@@ -12,6 +12,7 @@ from kernelwright.core.verdict import (
     Against,
     Correctness,
     Inconclusive,
+    LibraryUse,
     Measured,
     NotTimed,
     Rejected,
@@ -75,8 +76,10 @@ def lines_of(verdict: Verdict) -> Iterator[str]:
             yield f"to pass: {_ADVICE['measure']}"
         case Accepted(timing=NotTimed()):
             yield "builds and loads; this tier runs no call"
-        case Accepted(correctness=correctness, timing=timing):
+        case Accepted(correctness=correctness, timing=timing, libraries=libraries):
             yield from _right(correctness)
+            if libraries is not None:
+                yield _called(libraries)
             assert not isinstance(timing, NotTimed)
             yield from _fast(timing)
             yield _conclusion(verdict, timing)
@@ -99,6 +102,15 @@ def _right(checks: Correctness) -> Iterator[str]:
             f"  {checks.unchecked_calls} more calls were not compared, secretly chosen: wrong "
             f"answers in {_SEEN_SHARE:.0%} of all calls stay unseen with a chance of {unseen:.2g}"
         )
+
+
+def _called(use: LibraryUse) -> str:
+    places = ", ".join(f"{one.share:.0%} {one.name}" for one in use.objects[:3])
+    operators = ", ".join(f"{one.share:.0%} {one.name}" for one in use.operators[:4])
+    return (
+        f"code, by {use.looks} looks into its calls: {places}; "
+        f"PyTorch operators: {operators or 'none'}"
+    )
 
 
 def _fast(timing: Measured | Unresolved) -> Iterator[str]:

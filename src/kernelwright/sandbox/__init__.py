@@ -9,10 +9,12 @@ from kernelwright.sandbox.arena import Arena
 from kernelwright.sandbox.jail import NO_JAIL, Jail, SandboxTier, probe_jail
 from kernelwright.sandbox.launch import run_compiler
 from kernelwright.sandbox.limits import Limits, default_limits, usable_threads
-from kernelwright.sandbox.process import Call, Failure, Worker
+from kernelwright.sandbox.look import CodeMap
+from kernelwright.sandbox.process import Call, Failure, Watch, Worker
 from kernelwright.sandbox.programs import build_runner
-from kernelwright.sandbox.selftest import SelfTest, run_self_test
+from kernelwright.sandbox.selftest import SelfTest, WorkerKind, run_self_test
 from kernelwright.sandbox.spawn import Nursery
+from kernelwright.sandbox.symbols import symbols_of
 from kernelwright.sandbox.wire import DTYPES, ITEMSIZE, Reply, TensorLayout, WireError
 from kernelwright.sandbox.zygote import ZygoteDied
 
@@ -22,6 +24,7 @@ __all__ = [
     "NO_JAIL",
     "Arena",
     "Call",
+    "CodeMap",
     "Failure",
     "Jail",
     "Limits",
@@ -30,13 +33,16 @@ __all__ = [
     "SandboxTier",
     "SelfTest",
     "TensorLayout",
+    "Watch",
     "WireError",
     "Worker",
+    "WorkerKind",
     "ZygoteDied",
     "build_runner",
     "default_limits",
     "probe_jail",
     "run_compiler",
     "run_self_test",
+    "symbols_of",
     "usable_threads",
 ]

@@ -9,12 +9,13 @@ import os
 import select
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from kernelwright.sandbox.limits import Limits
+from kernelwright.sandbox.look import CodeMap, ThreadAt, code_map, threads_at
 from kernelwright.sandbox.orphans import (
     adopt,
     children_of,
@@ -38,6 +39,7 @@ from kernelwright.sandbox.wire import (
 FailureKind = Literal["crashed", "hung", "raised", "load_failed", "out_of_memory", "garbled"]
 _libc = ctypes.CDLL(None, use_errno=True)
 _IOV_MAX = 1024  # limits.h
+_PAGE = 4096
 
 
 class _IoVec(ctypes.Structure):
@@ -66,6 +68,14 @@ class Call:
     late_cpu_ns: int
     freeze_ns: int
     reply: Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """Stops a worker in the middle of a call, once after each delay, and looks at it."""
+
+    delays_s: tuple[float, ...]
+    see: Callable[[Worker], None]
 
 
 class Worker:
@@ -122,11 +132,12 @@ class Worker:
         self._freeze()
         return reply
 
-    def call(self, release: tuple[int, ...] = ()) -> Call | Failure:
+    def call(self, release: tuple[int, ...] = (), *, watch: Watch | None = None) -> Call | Failure:
         """Wakes the worker for one call and freezes it at its reply.
 
         Args:
             release: earlier calls whose outputs the worker may free now.
+            watch: for a call whose time is not used.
 
         Returns:
             The call, or the failure; after a failure the worker is dead.
@@ -139,6 +150,8 @@ class Worker:
         started = time.perf_counter_ns()
         os.write(self._wake_fd, message)
         os.kill(self.pid, signal.SIGCONT)
+        if watch is not None:
+            self._watch(watch)
         reply = self._receive(self._seq, self._limits.call_s)
         ended = time.perf_counter_ns()
         if collecting:
@@ -198,6 +211,23 @@ class Worker:
     def cpu_ns(self) -> int:
         """CPU time the worker has used so far, all threads."""
         return time.clock_gettime_ns(self._clock) if self._alive else 0
+
+    def threads_at(self) -> list[ThreadAt]:
+        """Where the threads of the frozen worker stand."""
+        return threads_at(self.pid)
+
+    def code_map(self) -> CodeMap:
+        """The code the worker has mapped."""
+        return code_map(self.pid)
+
+    def read_stack(self, sp: int, size: int) -> bytes:
+        """Up to `size` bytes of the frozen worker from `sp` upwards, as far as pages are mapped."""
+        ends = range(sp + _PAGE - sp % _PAGE, sp + size, _PAGE)
+        starts = [sp, *ends]
+        places = [(a, b - a) for a, b in zip(starts, [*ends, sp + size], strict=True)]
+        into = ctypes.create_string_buffer(size)
+        n = self._read(places, ctypes.addressof(into), size)
+        return into.raw[: max(n, 0)]
 
     def minor_faults(self) -> int:
         """Pages this process had to be given so far; a warm heap needs none per call."""
@@ -261,6 +291,17 @@ class Worker:
         if reply.seq != seq or len(reply.outputs) != self._n_outputs:
             return self._dead("garbled", f"a reply to call {reply.seq} came during call {seq}")
         return reply
+
+    def _watch(self, watch: Watch) -> None:
+        """Ends with the worker going on, or with its reply or its end to be received."""
+        if not self.freezes:
+            return
+        for delay_s in watch.delays_s:
+            time.sleep(delay_s)
+            if self._poll.poll(0) or not self._freeze():
+                return
+            watch.see(self)
+            os.kill(self.pid, signal.SIGCONT)
 
     def _freeze(self) -> bool:
         """Stops every thread; False if the process ended instead."""

@@ -13,7 +13,13 @@ from torch.utils._pytree import tree_leaves
 
 from kernelwright.tasks.loading import import_target
 from kernelwright.tasks.refuse import one_line, refuse
-from kernelwright.tasks.shapes import Shape, boundary_shapes, long_shapes, sample_shape
+from kernelwright.tasks.shapes import (
+    Shape,
+    boundary_shapes,
+    edge_shapes,
+    long_shapes,
+    sample_shape,
+)
 from kernelwright.tasks.spec import ReferenceSpec
 
 __all__ = ["Reference", "ReferenceSpec", "Shape", "load_reference"]
@@ -31,6 +37,8 @@ class Reference:
         """Closed range of each named size; empty means exactly the shapes the inputs have."""
         self.special_values = bool(getattr(module, "SPECIAL_VALUES", False))
         """Whether NaN and infinities are inputs like any other, and must come out where they do."""
+        self.forbidden_calls: tuple[str, ...] = self._forbidden_calls()
+        """Patterns of PyTorch operators that a Candidate may not call."""
         self.default_shape: dict[str, int] = self._defaults()
 
     def build(
@@ -89,9 +97,22 @@ class Reference:
         """The default with one size at a time at its lower bound, and all of them there."""
         return boundary_shapes(self.domain, self.default_shape)
 
-    def long_shapes(self, rng: np.random.Generator) -> list[dict[str, int]]:
-        """One size at a time far above the default's, the others small."""
-        return long_shapes(self.domain, self.default_shape, rng, cost=self._elements)
+    def secret_shapes(self, rng: np.random.Generator, count: int) -> list[dict[str, int]]:
+        """Shapes to judge at beside the default: edges, a bound, samples, and each size long.
+
+        Args:
+            rng: secret.
+            count: how many, apart from the long ones; none at all where it is 0.
+        """
+        if count == 0:
+            return []
+        shapes = edge_shapes(self.domain, self.default_shape)
+        bounds = self.boundary_shapes()
+        shapes.append(bounds[int(rng.integers(len(bounds)))])
+        while len(shapes) < count:
+            shapes.append(self.sample_shape(rng))
+        long = long_shapes(self.domain, self.default_shape, rng, cost=self._elements)
+        return shapes[:count] + long
 
     def _elements(self, shape: Shape) -> float:
         """Elements that all operators of a call write together, found without any memory."""
@@ -114,6 +135,16 @@ class Reference:
                 "DOMAIN is no dict of (low, high) pairs",
                 'Write it like DOMAIN = {"rows": (1, 8192)}',
             )
+
+    def _forbidden_calls(self) -> tuple[str, ...]:
+        patterns = getattr(self._module, "FORBIDDEN_CALLS", ())
+        if not isinstance(patterns, list | tuple) or not all(isinstance(p, str) for p in patterns):
+            refuse(
+                self.spec.target,
+                "FORBIDDEN_CALLS is no tuple of names",
+                'Write it like FORBIDDEN_CALLS = ("*softmax*", "mm")',
+            )
+        return tuple(patterns)
 
     def _defaults(self) -> dict[str, int]:
         found: dict[str, Any] = {}

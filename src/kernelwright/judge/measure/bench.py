@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from kernelwright.judge.defences import ALL_DEFENCES, Defences
-from kernelwright.sandbox import Arena, Call, Failure, Limits, Nursery, TensorLayout, Worker
+from kernelwright.sandbox import Arena, Call, Failure, Limits, Nursery, TensorLayout, Watch, Worker
 from kernelwright.sandbox.wire import storage_bytes
 from kernelwright.tasks.slots import Signature
 
@@ -155,7 +155,14 @@ class Bench:
         return self.run(arm, draw, keep=keep)
 
     def run(
-        self, arm: Arm, draw: Draw, *, keep: bool, poison: bool = True, lies: bool = False
+        self,
+        arm: Arm,
+        draw: Draw,
+        *,
+        keep: bool,
+        poison: bool = True,
+        lies: bool = False,
+        watch: Watch | None = None,
     ) -> Sample | Fault:
         """One timed call of `arm` on freshly written inputs.
 
@@ -166,13 +173,14 @@ class Bench:
             poison: spoil the inputs afterwards; needless where others are written at once.
             lies: if the draw lies there from before it is not written again: never where the call
                 is timed, since writing is what the caches of every arm begin with.
+            watch: looks into the call, whose time then means nothing.
         """
         if lies and draw is self._lies:
             self._mend_inputs()
         else:
             self.load(draw)
         arm.latest = draw
-        call = arm.worker.call(self._release(arm))
+        call = arm.worker.call(self._release(arm), watch=watch)
         if isinstance(call, Failure):
             return Fault("verify", describe(call))
         if not arm.trusted and arm.worker.children():
