@@ -34,8 +34,6 @@ class Defences:
     """In calls that no one times, buffers end where memory ends."""
     freeze: bool = True
     """A worker stands still except inside its own calls."""
-    gap_charge: bool = True
-    """CPU time used between the reply and the standstill counts as time of the call."""
     library_policy: bool = True
     """Library calls that a Task forbids are looked for in the running worker."""
     jail: bool = True

@@ -199,9 +199,8 @@ class Bench:
             fault = self._check_ends(arm, call)
         if fault is not None:
             return fault
-        wall_ns = call.wall_ns + arm.charge_ns
-        if self._defences.gap_charge:
-            wall_ns += call.late_cpu_ns
+        # The clock stops at the reply; what is computed until the standstill counts as well.
+        wall_ns = call.wall_ns + call.late_cpu_ns + arm.charge_ns
         kept = outputs if keep else None
         return Sample(wall_ns, call.cpu_ns, call.late_cpu_ns, call.freeze_ns, kept)
 
