@@ -27,6 +27,7 @@ def gauntlet(
     only: tuple[str, ...] = (),
     tier: Literal["T1", "T2", "T3"] = "T2",
     repeats: _Repeats = 1,
+    tasks: _Repeats = 1,
     naive: _On = False,
     controls: _On = False,
     layers: _On = False,
@@ -42,6 +43,7 @@ def gauntlet(
         only: Names of the entries to run; without it, all.
         tier: How thoroughly each is judged.
         repeats: How often each is judged; more than once shows outcomes that flip.
+        tasks: On how many Tasks each is tried, where as many suit it.
         naive: Run them against the weak verifier, too. It runs them unguarded.
         controls: Run the honest kernels, the twins and the seeded bugs, too.
         layers: Leave off each layer of the judge in turn and show who gains by it.
@@ -62,7 +64,7 @@ def gauntlet(
         raise EntryUnknown(unknown[0])
     entries = tuple(entry for entry in found if not only or entry.name in only)
     card = run_gauntlet(
-        Plan(entries, tier, repeats=repeats),
+        Plan(entries, tier, repeats=repeats, tasks=tasks),
         naive=naive,
         controls=controls,
         layers=[field.name for field in fields(Defences)] if layers else (),
