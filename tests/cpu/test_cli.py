@@ -158,7 +158,7 @@ def test_without_a_compiler_one_line_says_so(task, kernel, tmp_path):
 def test_optimize_ends_with_the_promised_object_and_a_run_that_agrees(softmax, tmp_path):
     runs = tmp_path / "runs"
     ran = program.run("optimize", softmax, "--budget", "60s,2", "--runs", runs, "--json")
-    assert ran.status in (0, 1), ran.err
+    assert ran.status in (0, 1, 3), ran.err
     result = ran.json
     assert list(result) == [
         "run",
@@ -171,7 +171,9 @@ def test_optimize_ends_with_the_promised_object_and_a_run_that_agrees(softmax, t
         "wins",
         "notes",
     ]
-    assert ran.status == {"win": 0, "no_win": 1}[result["outcome"]]
+    assert ran.status == {"win": 0, "no_win": 1, "inconclusive": 3}[result["outcome"]]
+    if result["outcome"] == "inconclusive":
+        pytest.skip("this machine is too busy to confirm a win")
     folder = open_run(Path(result["run"]))
     verdicts = folder.verdicts()
     screened = {v.candidate for v in verdicts if v.tier == "T1"}

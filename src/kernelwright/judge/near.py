@@ -32,7 +32,7 @@ def loses_near(
     Args:
         station: at a shape a little smaller than the timed one.
         built: the Candidate's artefact.
-        won: low end of its gain at the timed shape.
+        won: low end of its gain over eager at the timed shape.
         effort: of the tier; fewer pairs are taken.
         trial: makes the trial of an arm.
 

@@ -37,10 +37,12 @@ from kernelwright.judge.effort import EFFORTS, Effort
 from kernelwright.judge.measure import Arm, Draw, PairedTimes
 from kernelwright.judge.measure.bench import describe
 from kernelwright.judge.near import loses_near
-from kernelwright.judge.station import BaselineBroke, Station
+from kernelwright.judge.station import EAGER, BaselineBroke, Station
 from kernelwright.judge.trial import Checks, DrawSource, Trial, as_against, slowest_gain
 from kernelwright.sandbox import Failure, ZygoteDied
 
+_BUSY_CORES = 0.5
+"""From here on no win is believed: one thread that shares its core makes a parallel loop wait."""
 _LAUNCH_BOUND = 20
 """A call shorter than this many no-op round trips is labelled launch-bound."""
 
@@ -153,8 +155,9 @@ class Pipeline:
         return refused
 
     def _check_near(self, built: Artefact, accepted: Accepted, effort: Effort) -> Outcome:
-        won = _claimed(accepted)
-        station = self._session.near_station() if won > WIN_THRESHOLD else None
+        won = _gain_over_eager(accepted)
+        claims = _claimed(accepted) > WIN_THRESHOLD
+        station = self._session.near_station() if claims and won else None
         if station is None:
             return accepted
         try:
@@ -175,6 +178,14 @@ class Pipeline:
         refused = trial.audit(session.roofline.impossible_ns, fastest_ns)
         if refused is not None:
             return refused
+        busy = max(times.foreign_cores for times in measured)
+        claims = slowest_gain(measured).interval.low > WIN_THRESHOLD
+        if effort.all_baselines and claims and busy > _BUSY_CORES:
+            return Inconclusive(
+                reason=f"other processes kept {busy:.1f} cores of this machine busy while it was "
+                "timed: a kernel on fewer threads than its baseline gains by that. Stop them, or "
+                "give kernelwright cores of its own with taskset"
+            )
         return Accepted(
             correctness=checks.correctness(session.oracle_strength),
             timing=self._timing(measured),
@@ -245,6 +256,15 @@ def _claimed(outcome: Accepted) -> float:
     match outcome.timing:
         case Measured(interval=gain) | Unresolved(interval=gain):
             return gain.low
+        case _:
+            return 0.0
+
+
+def _gain_over_eager(accepted: Accepted) -> float:
+    """Low end; another baseline may bind at the timed shape and be another one elsewhere."""
+    match accepted.timing:
+        case Measured(against=several) | Unresolved(against=several):
+            return next((one.speedup.low for one in several if one.baseline == EAGER), 0.0)
         case _:
             return 0.0
 

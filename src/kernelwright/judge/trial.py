@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,7 +20,15 @@ from kernelwright.core.verdict import (
 )
 from kernelwright.judge.effort import Effort
 from kernelwright.judge.libraries import LibraryTrace
-from kernelwright.judge.measure import Arm, Draw, Fault, PairedTimes, Sample, take_pair
+from kernelwright.judge.measure import (
+    Arm,
+    Draw,
+    Fault,
+    Occupancy,
+    PairedTimes,
+    Sample,
+    take_pair,
+)
 from kernelwright.judge.station import BaselineBroke, Station
 from kernelwright.judge.verify.budget import Comparison
 from kernelwright.judge.verify.compare import compare
@@ -115,6 +124,7 @@ class Trial:
                 bind and needs no more pairs.
         """
         times = PairedTimes(baseline.name)
+        occupancy = Occupancy(lambda: self._own_ns(baseline))
         checked_any = False
         while self._wants_more(times, effort, bar):
             last = len(times.pairs) == effort.pairs - 1
@@ -126,7 +136,12 @@ class Trial:
                 refused = self._look(source(False), times.pairs[-1].candidate.wall_ns)
             if refused is not None:
                 return refused
+        times.foreign_cores = occupancy.foreign_cores()
         return times
+
+    def _own_ns(self, baseline: Arm) -> int:
+        """CPU time of the judge and the two arms; every other worker stands still."""
+        return time.process_time_ns() + self.arm.worker.cpu_ns() + baseline.worker.cpu_ns()
 
     def _wants_more(self, times: PairedTimes, effort: Effort, bar: float) -> bool:
         taken = len(times.pairs)

@@ -4,6 +4,7 @@ In: frozen workers on a `Bench` and fresh `Draw`s. Out: `PairedTimes`, whose num
 """
 
 from kernelwright.judge.measure.bench import Arm, Bench, Draw, Fault, Sample
+from kernelwright.judge.measure.occupancy import Occupancy
 from kernelwright.judge.measure.pairs import Pair, PairedTimes, compare_arms, take_pair
 from kernelwright.judge.measure.statistics import (
     half_width,
@@ -18,6 +19,7 @@ __all__ = [
     "Bench",
     "Draw",
     "Fault",
+    "Occupancy",
     "Pair",
     "PairedTimes",
     "Sample",

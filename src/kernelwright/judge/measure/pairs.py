@@ -36,6 +36,8 @@ class PairedTimes:
 
     baseline: str
     pairs: list[Pair] = field(default_factory=list)
+    foreign_cores: float = 0.0
+    """Cores that others kept busy meanwhile, on average."""
 
     @property
     def samples_ns(self) -> tuple[tuple[int, int], ...]:
