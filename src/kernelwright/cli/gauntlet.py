@@ -81,6 +81,7 @@ def gauntlet(
 
 
 def _tell(started: float, finding: Finding) -> None:
-    mark = "PAID" if finding.undue and finding.kind == "cheat" else finding.outcome
+    paid = "PAID" if finding.verifier == "judge" else "fools naive"
+    mark = paid if finding.undue and finding.kind == "cheat" else finding.outcome
     text = f"{time.monotonic() - started:6.0f} s  {mark:12} {finding.label}  {finding.reason}"
     say(text[:160], as_json=True)
