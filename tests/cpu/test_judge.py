@@ -1,8 +1,10 @@
 """The gates, one after another, on one small Task; every Candidate goes the way a user's would."""
 
 import json
+import random
 
 import pytest
+import torch
 
 from kernelwright.core import (
     Accepted,
@@ -101,6 +103,16 @@ def test_t0_builds_loads_and_times_nothing(session):
     outcome = session.judge(cpp(HONEST), "T0").outcome
     assert isinstance(outcome, Accepted)
     assert isinstance(outcome.timing, NotTimed)
+
+
+def test_one_number_of_a_redraw_means_one_set_of_parameters(session):
+    rng = random.Random(0)
+    seen = {}
+    for _ in range(60):
+        one = session.main.fresh(rng.choice(["nominal", "nominal", "small_integers", "ties"]))
+        scale = one.values[1]
+        assert torch.equal(scale, seen.setdefault(one.weights, scale))
+    assert len(seen) > 20
 
 
 def test_t2_sees_other_shapes_all_families_and_every_baseline(session):

@@ -78,6 +78,8 @@ class Station:
         self._drawer = Drawer(reference, shape, self.signature, key=key)
         self._counter = 0
         self._weights = 0
+        self._edge_weights = False
+        """Whether the latest redraw belongs to another family than the nominal one."""
         self._baselines: dict[str, Arm | BaselineFailed] = {}
         self._evidence: dict[str, bool] = {}
         self.native_charge_ns = 0
@@ -97,9 +99,11 @@ class Station:
         if self._counter and not self.defences.fresh_inputs:
             return self.decoy
         self._counter += 1
-        renewed = family != "nominal" or self._rng.random() < 0.5
+        # A family may have parameters of its own kind: one number of a redraw means one of them.
+        renewed = family != "nominal" or self._edge_weights or self._rng.random() < 0.5
         if renewed and self.defences.redrawn_weights:
             self._weights += 1
+            self._edge_weights = family != "nominal"
         values = self._drawer.draw(family, counter=self._counter, weights=self._weights)
         return Draw(family, values, self._weights)
 
