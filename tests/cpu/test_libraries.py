@@ -36,7 +36,7 @@ class Model(nn.Module):
         return e / e.sum(-1, keepdim=True)
 
 
-def get_inputs(rows=512, cols=1024):
+def get_inputs(rows=2048, cols=1024):
     return [torch.randn(rows, cols)]
 
 
@@ -93,7 +93,7 @@ def test_what_is_allowed_is_recorded(tmp_path: Path) -> None:
     assert isinstance(outcome.libraries, LibraryUse)
     assert outcome.libraries.looks > 0
     assert "softmax" in {one.name for one in outcome.libraries.operators}
-    assert outcome.libraries.objects[0].name == "libtorch_cpu.so"
+    assert "libtorch_cpu.so" in {one.name for one in outcome.libraries.objects}
 
 
 def test_a_list_of_forbidden_calls_must_be_one(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from kernelwright.judge.trial import Checks, Trial
 from kernelwright.sandbox import Failure
 
 _PAIRS = 8
-_LOSS = 4.0
+_LOSS = 3.0
 """How much of a win may be lost: vectors that no longer fit cost an honest kernel up to half."""
 
 
