@@ -115,6 +115,7 @@ def test_one_number_of_a_redraw_means_one_set_of_parameters(session):
     assert len(seen) > 20
 
 
+@pytest.mark.serial
 def test_t2_sees_other_shapes_all_families_and_every_baseline(session):
     outcome = session.judge(cpp(HONEST), "T2").outcome
     assert isinstance(outcome, Accepted), outcome
@@ -140,6 +141,7 @@ def test_t2_finds_what_fills_the_last_cache_line_of_its_output(session, value):
     assert "past the end of output 0" in outcome.reason
 
 
+@pytest.mark.serial
 def test_t2_accepts_a_plain_float_loop(session):
     head = HEAD.replace("double sum", "float sum")
     source = SourceFile(name="k.cpp", text=head + HONEST + "\n}\n")

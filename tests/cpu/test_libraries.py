@@ -76,6 +76,7 @@ def task(folder: Path, forbidden: str):
     return find_task(str(path))
 
 
+@pytest.mark.serial
 def test_a_forbidden_call_is_refused_and_the_word_for_it_is_not(tmp_path: Path) -> None:
     with open_session(task(tmp_path, '("*softmax*",)')) as session:
         outcome = session.judge(python(HIDDEN), "T2").outcome
@@ -86,6 +87,7 @@ def test_a_forbidden_call_is_refused_and_the_word_for_it_is_not(tmp_path: Path) 
         assert isinstance(outcome, Accepted), outcome
 
 
+@pytest.mark.serial
 def test_what_is_allowed_is_recorded(tmp_path: Path) -> None:
     with open_session(task(tmp_path, "()")) as session:
         outcome = session.judge(python(HIDDEN), "T1").outcome
