@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from kernelwright.core.errors import TaskUnusable
 from kernelwright.core.verdict import Accepted, LibraryUse, Rejected
 from kernelwright.judge import open_session
 from kernelwright.judge.defences import Defences
+from kernelwright.judge.effort import EFFORTS
 from kernelwright.report.words import lines_of
 from kernelwright.sandbox import probe_jail
 from kernelwright.sandbox.symbols import NO_SYMBOLS, _parse, symbols_of
@@ -87,10 +89,10 @@ def test_a_forbidden_call_is_refused_and_the_word_for_it_is_not(tmp_path: Path) 
         assert isinstance(outcome, Accepted), outcome
 
 
-@pytest.mark.serial
 def test_what_is_allowed_is_recorded(tmp_path: Path) -> None:
+    often = replace(EFFORTS["T1"], look_share=1.0)  # its own few looks may all come too late
     with open_session(task(tmp_path, "()")) as session:
-        outcome = session.judge(python(HIDDEN), "T1").outcome
+        outcome = session.judge(python(HIDDEN), "T1", effort=often).outcome
     assert isinstance(outcome, Accepted), outcome
     assert isinstance(outcome.libraries, LibraryUse)
     assert outcome.libraries.looks > 0

@@ -13,9 +13,11 @@ from kernelwright.tasks.shapes import (
     sample_shape,
 )
 
+Case = tuple[dict[str, tuple[int, int]], dict[str, int]]
+
 
 @st.composite
-def domains(draw: st.DrawFn) -> tuple[dict[str, tuple[int, int]], dict[str, int]]:
+def domains(draw: st.DrawFn) -> Case:
     domain, default = {}, {}
     for name in draw(st.lists(st.sampled_from("abcd"), min_size=1, max_size=4, unique=True)):
         low = draw(st.integers(1, 5))
@@ -31,9 +33,7 @@ def _cost(sizes: dict[str, int]) -> float:
 
 @settings(max_examples=200, deadline=None)
 @given(domains(), st.integers(0, 2**32))
-def test_samples_are_inside_and_affordable(
-    case: tuple[dict[str, tuple[int, int]], dict[str, int]], seed: int
-) -> None:
+def test_samples_are_inside_and_affordable(case: Case, seed: int) -> None:
     domain, default = case
     shape = sample_shape(domain, default, np.random.default_rng(seed), cost=_cost)
     assert shape.keys() == default.keys()
@@ -68,7 +68,7 @@ def test_boundary_shapes_touch_each_lower_bound() -> None:
 @settings(max_examples=200, deadline=None)
 @given(domains(), st.integers(0, 2**32))
 def test_long_shapes_are_longer_in_one_size_and_cheaper_than_the_timed_one(
-    case: tuple[dict[str, tuple[int, int]], dict[str, int]], seed: int
+    case: Case, seed: int
 ) -> None:
     domain, default = case
     for shape in long_shapes(domain, default, np.random.default_rng(seed), cost=_cost):
@@ -87,9 +87,7 @@ def test_long_shapes_reach_the_upper_bound_where_it_is_cheap() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(domains(), st.integers(0, 2**32))
-def test_a_near_shape_is_a_little_smaller(
-    case: tuple[dict[str, tuple[int, int]], dict[str, int]], seed: int
-) -> None:
+def test_a_near_shape_is_a_little_smaller(case: Case, seed: int) -> None:
     domain, default = case
     near = near_shape(domain, default, np.random.default_rng(seed))
     if near is None:

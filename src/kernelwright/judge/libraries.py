@@ -25,7 +25,10 @@ from kernelwright.sandbox import CodeMap, Worker, symbols_of
 
 _STACK_BYTES = 64 << 10
 """Of each stack, from its top: a vendor GEMM keeps tens of kilobytes of blocks there."""
+_LIBRARY = "libtorch_cpu.so"
+"""Where the operators' dispatch functions are."""
 _OPERATOR = re.compile(r"^_ZN2at4_ops(\d+)(\w+)$")
+_LENGTH = re.compile(r"\d+")
 _LISTED = 8
 _FEWEST, _LEAST_SHARE = 3, 0.05
 """Looks, and share of them, from which on a forbidden operator was called for its work: a word left
@@ -104,18 +107,16 @@ def _operators_on(stacks: Iterable[bytes], mapped: CodeMap) -> set[str]:
     if library is None:
         return set()
     found: set[str] = set()
+    # One more at the end, for the index -1 of a word that points into no mapping.
+    of_library = np.array([*(file == library for file in mapped.files), False])
     for stack in stacks:
         words = np.frombuffer(stack[: len(stack) // 8 * 8], dtype=np.uint64)
         at, offsets = mapped.find(words)
-        inside = np.array([file == library for file in mapped.files] + [False])[at]
-        for offset in np.unique(offsets[inside]):
+        for offset in np.unique(offsets[of_library[at]]):
             operator = _operator_at(*library, int(offset))
             if operator:
                 found.add(operator)
     return found
-
-
-_LIBRARY = "libtorch_cpu.so"
 
 
 @functools.lru_cache(maxsize=1 << 16)
@@ -156,7 +157,7 @@ def _short(name: str) -> str:
 def _identifiers(mangled: str) -> list[str]:
     """The leading plain names of a nested name; all that is readable where c++filt gives up."""
     parts, at = [], len("_ZN")
-    while found := re.compile(r"\d+").match(mangled, at):
+    while found := _LENGTH.match(mangled, at):
         at = found.end() + int(found[0])
         parts.append(mangled[found.end() : at])
     return parts

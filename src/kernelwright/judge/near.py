@@ -46,7 +46,7 @@ def loses_near(
     arm = station.spawn("candidate", built)
     if isinstance(arm, Failure):
         return Rejected(stage="load", reason=describe(arm))
-    few = replace(effort, pairs=_PAIRS, most_pairs=_PAIRS)
+    few = replace(effort, pairs=_PAIRS, most_pairs=_PAIRS, look_share=0.0)
     try:
         trying = trial(station, arm, Checks())
         times = trying.warm() or trying.time_against(eager, lambda _: station.fresh("nominal"), few)

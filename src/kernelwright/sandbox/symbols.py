@@ -94,7 +94,7 @@ def _parse(path: Path) -> Symbols:
         segments = tuple((p[2], p[5], p[3]) for p in programs if p[0] == _LOAD)
         sections = list(_SECTION.iter_unpack(at(head[6], head[12] * _SECTION.size)))
         tables = {section[1]: section for section in sections if section[1] in (_SYMTAB, _DYNSYM)}
-        table = tables.get(_SYMTAB) or tables[_DYNSYM] if tables else None
+        table = tables.get(_SYMTAB) or tables.get(_DYNSYM)
         if table is None:
             return NO_SYMBOLS
         whole = np.frombuffer(

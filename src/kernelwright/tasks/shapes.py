@@ -74,12 +74,12 @@ def long_shapes(
     The others are small. An index that is too narrow, or a buffer made for the timed size, shows
     here. A size that cannot be longer than the timed one is left out.
     """
-    found = []
+    found, allowed = [], cost(default) / 2
     for name, (low, high) in domain.items():
         few = {n: min(size, max(domain[n][0], 3)) for n, size in default.items()}
         longest = max(low, high - int(rng.integers(0, 4)))
         shape = {**few, name: longest}
-        while shape[name] > default[name] and cost(shape) > cost(default) / 2:
+        while shape[name] > default[name] and cost(shape) > allowed:
             shape[name] = shape[name] * 2 // 3
         if shape[name] > default[name]:
             found.append(shape)
