@@ -15,6 +15,7 @@ from pathlib import Path
 _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH = 1, 1
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR, _TRUNCATE = 1 << 0, 1 << 1, 1 << 2, 1 << 3, 1 << 14
+_IOCTL_DEV = 1 << 15
 _OF_FILES = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE
 _FS_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 """How many rights over files each version of the interface knows; 16 from the fifth on."""
@@ -34,7 +35,12 @@ def landlock_version() -> int:
     return max(0, _libc.syscall(_CREATE_RULESET, None, 0, _VERSION_FLAG))
 
 
-def make_ruleset(*, read: Iterable[Path | str] = (), write: Iterable[Path | str] = ()) -> int:
+def make_ruleset(
+    *,
+    read: Iterable[Path | str] = (),
+    write: Iterable[Path | str] = (),
+    devices: Iterable[Path | str] = (),
+) -> int:
     """A descriptor of rules under which only these paths exist; the caller closes it.
 
     Nothing is written outside `write`, no TCP port is opened, and no signal leaves.
@@ -42,6 +48,7 @@ def make_ruleset(*, read: Iterable[Path | str] = (), write: Iterable[Path | str]
     Args:
         read: files and folders that may be read and executed; absent ones are passed over.
         write: folders in which anything may be done.
+        devices: device nodes that may be opened and controlled by ioctl.
 
     Raises:
         OSError: the kernel refuses.
@@ -58,7 +65,9 @@ def make_ruleset(*, read: Iterable[Path | str] = (), write: Iterable[Path | str]
     for path in read:
         _allow(ruleset, Path(path), _EXECUTE | _READ_FILE | _READ_DIR)
     for path in write:
-        _allow(ruleset, Path(path), rights)
+        _allow(ruleset, Path(path), rights & ~_IOCTL_DEV)
+    for path in devices:
+        _allow(ruleset, Path(path), rights & (_OF_FILES | _IOCTL_DEV))
     return ruleset
 
 
@@ -80,7 +89,7 @@ def _allow(ruleset: int, path: Path, rights: int) -> None:
     except OSError:
         return
     try:
-        allowed = rights if path.is_dir() else rights & _OF_FILES
+        allowed = rights if path.is_dir() else rights & (_OF_FILES | _IOCTL_DEV)
         rule = struct.pack("<Qi", allowed, fd)
         _checked(_libc.syscall(_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0))
     finally:
