@@ -43,8 +43,8 @@ def test_a_failure_names_the_first_error_and_is_remembered(tmp_path, text, says)
     assert isinstance(failure, BuildFailure)
     assert says in failure.reason
     assert "\n" not in failure.reason
-    record = next((tmp_path / "cpp").glob("*.json"))
-    record.write_text(json.dumps({"ok": False, "reason": "from the cache", "log": ""}))
+    record = next((tmp_path / "cpp").glob("*.built"))
+    record.write_text(json.dumps({"failure": {"reason": "from the cache", "log": ""}, "facts": None}))
     assert CppBackend().build(cpp(text), tmp_path) == BuildFailure("from the cache")
 
 
@@ -84,7 +84,7 @@ def test_a_compile_that_never_ends_is_cut(tmp_path, monkeypatch):
     failure = CppBackend().build(cpp(GOOD), tmp_path)
     assert isinstance(failure, BuildFailure)
     assert "took more than 0.5 s" in failure.reason
-    assert not list((tmp_path / "cpp").glob("*.json"))
+    assert not list((tmp_path / "cpp").glob("*.built"))
 
 
 def test_fast_math_is_never_among_the_flags():

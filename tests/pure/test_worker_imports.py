@@ -1,9 +1,14 @@
 """The worker's side must run where pydantic and cyclopts are not installed."""
 
+import os
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+
+from kernelwright.sandbox import limits
 
 _BLOCK = """
 import sys
@@ -24,6 +29,7 @@ importlib.import_module(sys.argv[1])
         "kernelwright.sandbox.worker",
         "kernelwright.backends.arms",
         "kernelwright.backends.graph_program",
+        "kernelwright.backends.cuda_arms",
         "kernelwright.tasks.reference",
         "kernelwright.core.errors",
     ],
@@ -33,3 +39,19 @@ def test_a_worker_needs_neither_pydantic_nor_cyclopts(module):
         [sys.executable, "-c", _BLOCK, module], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_workers_run_the_copy_of_the_package_that_starts_them(tmp_path):
+    """Another one may be installed where their interpreter looks first."""
+    shutil.copytree(Path(limits.__file__).parents[1], tmp_path / "kernelwright")
+    code = (
+        "from kernelwright.sandbox.limits import python_command; import subprocess; "
+        "command = python_command(); code = command[3].rpartition('from kernelwright')[0]; "
+        "command[3] = code + 'import kernelwright; print(kernelwright.__file__)'; "
+        "subprocess.run(command, check=True)"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True
+    )
+    assert Path(done.stdout.strip()).is_relative_to(tmp_path)

@@ -18,6 +18,20 @@ class NativeArtefact:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """What the assembler reports of one kernel. Advice: a Candidate's own code made it."""
+
+    name: str
+    registers: int
+    shared_bytes: int
+    """Static; what a launch adds is not known here."""
+    spill_bytes: int
+    """Stores and loads."""
+    wgmma: int = 0
+    """Warpgroup matrix instructions in the PTX of the Candidate as a whole."""
+
+
+@dataclass(frozen=True, slots=True)
 class PythonArtefact:
     """An arm that a forked Python worker serves: "module:function" and its JSON configuration."""
 
@@ -27,6 +41,8 @@ class PythonArtefact:
     """Labels for the Verdict, such as a slow build path."""
     reads: tuple[Path, ...] | None = None
     """The Candidate's own files, where code of it runs; None: only data of it does."""
+    kernels: tuple[KernelFacts, ...] = ()
+    """Of a device, as its assembler reports them."""
 
 
 @dataclass(frozen=True, slots=True)

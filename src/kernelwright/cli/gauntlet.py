@@ -31,6 +31,7 @@ def gauntlet(
     naive: _On = False,
     controls: _On = False,
     layers: _On = False,
+    keep: Path | None = None,
     json: Json = False,
 ) -> int:
     """Run the catalogued cheats against the judge and print what it paid for.
@@ -47,10 +48,13 @@ def gauntlet(
         naive: Run them against the weak verifier, too. It runs them unguarded.
         controls: Run the honest kernels, the twins and the seeded bugs, too.
         layers: Leave off each layer of the judge in turn and show who gains by it.
+        keep: A file for the findings, one per line as they come. What it holds is not run again, so
+            a run that was cut goes on; begin another file for another version of the judge.
     """
     from kernelwright.exploits import (
         CATALOGUE,
         EntryUnknown,
+        Ledger,
         Plan,
         as_text,
         load_catalogue,
@@ -64,7 +68,7 @@ def gauntlet(
         raise EntryUnknown(unknown[0])
     entries = tuple(entry for entry in found if not only or entry.name in only)
     card = run_gauntlet(
-        Plan(entries, tier, repeats=repeats, tasks=tasks),
+        Plan(entries, tier, repeats=repeats, tasks=tasks, ledger=Ledger(keep)),
         naive=naive,
         controls=controls,
         layers=[field.name for field in fields(Defences)] if layers else (),

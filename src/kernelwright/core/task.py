@@ -8,6 +8,7 @@ from pydantic import Field
 
 from kernelwright.core.record import Record
 
+DeviceKind = Literal["cpu", "cuda"]
 PrecisionClass = Literal["native", "strict", "tf32", "bf16", "fp16", "fp8", "fp4"]
 
 
@@ -74,6 +75,8 @@ class Task(Record):
     domain: tuple[Dim, ...] = ()
     """Empty: the Task holds at exactly the shapes its inputs have."""
     precision: PrecisionClass = "native"
+    device: DeviceKind = "cpu"
+    """Where it is computed."""
 
     @property
     def one_shape(self) -> bool:

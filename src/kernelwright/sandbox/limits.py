@@ -96,9 +96,12 @@ def python_command(*argv: str) -> list[str]:
     """
     named = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     extra = [str(Path(name).absolute()) for name in named if name]
-    path = os.pathsep.join([str(Path(__file__).parents[2]), *extra])
+    own = str(Path(__file__).parents[2])
+    # Where it is not on the path already it goes first: another copy of the package may be.
     code = (
-        "import os, sys; sys.path.extend(sys.argv.pop(1).split(os.pathsep)); "
+        "import os, sys; own, extra = sys.argv.pop(1), sys.argv.pop(1).split(os.pathsep); "
+        "sys.path[:0] = [own] if own not in sys.path else []; "
+        "sys.path.extend(filter(None, extra)); "
         "from kernelwright.sandbox.zygote import serve; serve(*sys.argv[1:])"
     )
-    return [sys.executable, "-I", "-c", code, path, *argv]
+    return [sys.executable, "-I", "-c", code, own, os.pathsep.join(extra), *argv]

@@ -78,12 +78,12 @@ def reference_spec(task: Task) -> ReferenceSpec:
     """Where the reference of a Task is, in the form that travels to workers."""
     match task.origin:
         case BuiltinOrigin(name=name):
-            return ReferenceSpec("file", str(_BUILTIN / f"{name}.py"))
+            return ReferenceSpec("file", str(_BUILTIN / f"{name}.py"), device=task.device)
         case FileOrigin(path=path) | KernelBenchOrigin(path=path):
-            return ReferenceSpec("file", path)
+            return ReferenceSpec("file", path, device=task.device)
         case ModuleOrigin(target=target, class_name=class_name, inputs=inputs):
             given = tuple((spec.shape, spec.dtype) for spec in inputs)
-            return ReferenceSpec("module", target, class_name, given)
+            return ReferenceSpec("module", target, class_name, given, task.device)
 
 
 def words_of(task: Task) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -32,6 +33,7 @@ class Reference:
 
     def __init__(self, spec: ReferenceSpec, module: ModuleType) -> None:
         self.spec = spec
+        self.device = torch.device(spec.device)
         self._module = module
         self.domain: dict[str, tuple[int, int]] = self._domain()
         """Closed range of each named size; empty means exactly the shapes the inputs have."""
@@ -64,7 +66,8 @@ class Reference:
             )
         torch.manual_seed(seed)
         try:
-            model = constructor(*arguments)
+            with self._on_device():
+                model = constructor(*arguments)
         except Exception as error:
             refuse(self.spec.target, f"{constructor.__name__}() fails: {one_line(error)}")
         if not isinstance(model, torch.nn.Module):
@@ -79,7 +82,8 @@ class Reference:
         """
         torch.manual_seed(seed)
         if self.spec.kind == "module":
-            return [_draw_like(shape_, dtype) for shape_, dtype in self.spec.inputs]
+            with self._on_device():
+                return [_draw_like(shape_, dtype) for shape_, dtype in self.spec.inputs]
         inputs = self._call("get_inputs", shape)
         if not isinstance(inputs, list | tuple) or not all(_is_input(value) for value in inputs):
             refuse(
@@ -162,11 +166,18 @@ class Reference:
                 )
         return {name: found[name] for name in self.domain}
 
+    def _on_device(self) -> AbstractContextManager[Any]:
+        """Where tensors are made that name no device; whoever asked for `meta` keeps it."""
+        if self.device.type == "cpu" or torch.get_default_device().type == "meta":
+            return nullcontext()
+        return self.device
+
     def _call(self, name: str, shape: Shape) -> Any:
         function = getattr(self._module, name)
         accepted = inspect.signature(function).parameters
         try:
-            return function(**{key: size for key, size in shape.items() if key in accepted})
+            with self._on_device():
+                return function(**{key: size for key, size in shape.items() if key in accepted})
         except Exception as error:
             refuse(self.spec.target, f"{name}() fails: {one_line(error)}")
 

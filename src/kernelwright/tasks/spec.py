@@ -18,9 +18,11 @@ class ReferenceSpec:
     class_name: str = "Model"
     inputs: tuple[tuple[tuple[int, ...], str], ...] = ()
     """For `module`: shape and dtype of each input."""
+    device: str = "cpu"
+    """Where it is computed: `cpu` or `cuda`."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> ReferenceSpec:
         """The inverse of `dataclasses.asdict` through JSON, which knows no tuples."""
         inputs = tuple((tuple(shape), dtype) for shape, dtype in data["inputs"])
-        return cls(data["kind"], data["target"], data["class_name"], inputs)
+        return cls(data["kind"], data["target"], data["class_name"], inputs, data["device"])

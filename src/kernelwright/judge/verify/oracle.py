@@ -96,6 +96,7 @@ class Oracle:
             signature: of the reference at this shape.
         """
         self._signature = signature
+        self._device = reference.device
         self._narrow: set[str] = set()
         self._terms: int | None = None
         self._model = reference.build(shape, seed=42)
@@ -104,6 +105,7 @@ class Oracle:
                 slot.shape,
                 slot.strides,
                 dtype=torch.float64 if _floating(slot.dtype) else getattr(torch, slot.dtype),
+                device=reference.device,
             )
             for slot in signature.slots
         ]
@@ -204,7 +206,7 @@ class Oracle:
         self, values: list[torch.Tensor], at: int, dtype: torch.dtype, *, seed: int
     ) -> list[torch.Tensor]:
         """One output on inputs that moved by the condition-aware budget's multiple of u."""
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator(self._device).manual_seed(seed)
         step = BUDGETS.condition_rms * UNIT_ROUNDOFF[dtype]
         answers = []
         for _ in range(_NEARBY):
@@ -221,7 +223,7 @@ class Oracle:
         seed: int,
     ) -> list[torch.Tensor]:
         """S of whatever `probe` reads off a run, `base` being that at the values themselves."""
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator(self._device).manual_seed(seed)
 
         def moved(tangent: Callable[[torch.Tensor], torch.Tensor]) -> list[torch.Tensor]:
             self._set(values, lambda value: _STEP * tangent(value))
@@ -279,7 +281,8 @@ class Oracle:
 
 
 def _signs(value: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
-    bits = torch.randint(0, 2, value.shape, generator=generator, dtype=torch.int8)
+    where = generator.device
+    bits = torch.randint(0, 2, value.shape, generator=generator, dtype=torch.int8, device=where)
     return bits.mul_(2).sub_(1)
 
 
