@@ -2,18 +2,23 @@
 
     python benchmarks/fairness.py [--pairs 60] [--only CASE] [--json]
 
-The computation is a running log-sum-exp in double along each row: a chain in which every step waits
-for the one before, through the same libm, so it takes the same time whoever compiled the loop. Its
-outputs are 64 KiB (the end of each row alone), 4 MiB and 64 MiB. The fourth case doubles 64 MiB at
-memory speed, where a fresh page per write would show most; there the arms' code differs (vector
-width, streaming), and so may their times in truth. A ratio other than 1.00, beyond the width of
-eager against itself, is the judge's own doing. (Calls below a millisecond would not show it: they
-are launch-bound, and eager's dispatch, torch.compile's guards and a bare function differ.) Beside
-that: each
-baseline's worker against a stock script that calls the model in a loop on inputs just written,
-with the same threads and allocator settings, taking turns with it in one run; `default_malloc` is
-the same script with the allocator as the system has it. Both write the inputs as a plain copy from
-one thread: torch's own copy, on the threads that read next, leaves a part in their caches.
+The computation is a running log-sum-exp in double along each row, several times over where that
+makes it long: a chain in which every step waits for the one before. Its outputs are 64 KiB (the end
+of each row alone), 4 MiB and 64 MiB. The fourth case doubles 64 MiB at memory speed, where a fresh
+page per write would show most.
+
+`rows` are pairs of arms that run the same machine code, so a ratio other than 1.00, beyond the
+width of eager against itself, is the judge's own doing: `eager/graph` is ATen's loop, called by the
+reference and by a compiled graph (but at memory speed, where torch.compile makes a loop of its
+own); `called/cpp` is one shared object, called from Python as its user would and by the native
+runner. `across` holds pairs of different code, whose times may differ in truth; `beside_stock` is
+their ratio over that of the two arms' stock scripts.
+
+Beside that: each baseline's worker against a stock script that calls the model in a loop on inputs
+just written, with the same threads and allocator settings, taking turns with it in one run;
+`default_malloc` is the same script with the allocator as the system has it. Both write the inputs
+as a plain copy from one thread: torch's own copy, on the threads that read next, leaves a part in
+their caches.
 """
 
 from __future__ import annotations
@@ -24,7 +29,7 @@ import os
 import statistics
 import subprocess
 import sys
-from itertools import pairwise
+from dataclasses import asdict
 from pathlib import Path
 
 import torch
@@ -32,7 +37,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent))
 from conditions import conditions
 
-from kernelwright.backends import BACKENDS, Artefact, BuildFailure, NativeArtefact
+from kernelwright.backends import BACKENDS, Artefact, BuildFailure, NativeArtefact, PythonArtefact
 from kernelwright.core import Candidate, SourceFile
 from kernelwright.judge import Session, open_session
 from kernelwright.judge.measure import Arm, Fault, compare_arms
@@ -63,6 +68,16 @@ class RowLogSum(torch.nn.Module):
         return torch.logcumsumexp(x, 1)[:, -1].clone()
 
 
+class FourLogSums(torch.nn.Module):
+    """The running log-sum-exp of each row, four times over."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Four dependent chains per row, one after another."""
+        for _ in range(4):
+            x = torch.logcumsumexp(x, 1)
+        return x
+
+
 class RunningLogSum(torch.nn.Module):
     """The running log-sum-exp of each row."""
 
@@ -72,17 +87,18 @@ class RunningLogSum(torch.nn.Module):
 
 
 CASES = {
-    "64 KiB": ("RowLogSum", "16384x64"),
-    "4 MiB": ("RunningLogSum", "1024x1024"),
+    "64 KiB": ("RowLogSum", "16384x256"),
+    "4 MiB": ("FourLogSums", "1024x1024"),
     "64 MiB": ("RunningLogSum", "4096x4096"),
     "64 MiB at memory speed": ("Double", "4096x4096"),
 }
-_CHAIN = {"op": "aten.logcumsumexp.default", "args": [{"ref": 0}, 1]}
+_CHAINS = [{"op": "aten.logcumsumexp.default", "args": [{"ref": at}, 1]} for at in range(4)]
 NODES = {
     "Double": [{"op": "aten.mul.Tensor", "args": [{"ref": 0}, 2.0]}],
-    "RunningLogSum": [_CHAIN],
+    "RunningLogSum": _CHAINS[:1],
+    "FourLogSums": _CHAINS,
     "RowLogSum": [
-        _CHAIN,
+        _CHAINS[0],
         {"op": "aten.select.int", "args": [{"ref": 1}, 1, -1]},
         {"op": "aten.clone.default", "args": [{"ref": 2}]},
     ],
@@ -107,7 +123,7 @@ CHAIN = (
     double run = -INFINITY;
     for (long i = row * n; i < (row + 1) * n; i++) {
       // As ATen's _log_add_exp_helper does, its tests for NaN and infinity included.
-      const double v = x[i];
+      const double v = FROM[i];
       const double low = isnan(run) ? run : run < v ? run : v;
       const double high = isnan(run) ? run : v < run ? run : v;
       run = low != high || isfinite(low) ? log1p(exp(low - high)) + high : v;
@@ -119,9 +135,11 @@ CHAIN = (
 BODIES = {
     "Double": SPLIT
     + "for (long i = 0; i < rows * n; i += 16) *(vf*)(y + i) = *(const vf*)(x + i) * 2.0f;",
-    "RunningLogSum": CHAIN.replace("TO", "y"),
+    "RunningLogSum": CHAIN.replace("TO", "y").replace("FROM", "x"),
+    "FourLogSums": CHAIN.replace("TO", "y").replace("FROM", "x")
+    + 3 * CHAIN.replace("TO", "y").replace("FROM", "y"),
     "RowLogSum": "float* whole = (float*)malloc(sizeof(float) * rows * n);  // as eager does\n"
-    + CHAIN.replace("TO", "whole")
+    + CHAIN.replace("TO", "whole").replace("FROM", "x")
     + "for (long row = 0; row < rows; row++) y[row] = whole[row * n + n - 1]; free(whole);",
 }
 STOCK = """
@@ -131,6 +149,10 @@ class Double(torch.nn.Module):
     def forward(self, x): return x * 2.0
 class RunningLogSum(torch.nn.Module):
     def forward(self, x): return torch.logcumsumexp(x, 1)
+class FourLogSums(torch.nn.Module):
+    def forward(self, x):
+        for _ in range(4): x = torch.logcumsumexp(x, 1)
+        return x
 class RowLogSum(torch.nn.Module):
     def forward(self, x): return torch.logcumsumexp(x, 1)[:, -1].clone()
 shape = list(map(int, sys.argv[1].split("x")))
@@ -166,6 +188,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     rows: list[dict[str, object]] = []
+    across: list[dict[str, object]] = []
     stock: dict[str, float] = {}
     for name in [options.only] if options.only else CASES:
         model, shape = CASES[name]
@@ -176,48 +199,65 @@ def main() -> None:
                 against[f"{arm}{settings}"] = against_stock(session, model, shape, arm, settings)
                 ratio = against[f"{arm}{settings}"]
                 print(f"{name} {arm}{settings} {ratio:.3f}", file=sys.stderr, flush=True)
-            rows += compare(session, model, options.pairs, against)
+            same, different = compare(session, model, options.pairs, against)
+            rows += same
+            across += different
             stock |= {f"{name} {arm}": ratio for arm, ratio in against.items()}
     judged = [ratio for key, ratio in stock.items() if DEFAULT not in key]
     worst = max(judged, key=lambda ratio: abs(ratio - 1))
-    result = {"rows": rows, "stock_ratio": worst, "stock": stock, "conditions": conditions()}
+    result = {"rows": rows, "across": across, "stock_ratio": worst, "stock": stock}
+    result["conditions"] = conditions()
     print(json.dumps(result) if options.json else as_text(result))
 
 
 def compare(
     session: Session, model: str, pairs: int, against: dict[str, float]
-) -> list[dict[str, object]]:
-    """eager/eager for the width, then the three pairs of different arms.
-
-    `beside_stock` is the ratio over that of the two arms' stock scripts: 1.00 where the judge adds
-    nothing to one arm that it does not add to the other, whatever the arms themselves are worth.
-    """
+) -> tuple[list[dict[str, object]], list[dict[str, object]]]:
+    """eager/eager for the width, then pairs of arms of the same code, and of different code."""
     station = session.main
     again = station.measure_resolution()
     assert not isinstance(again, Fault), again.reason
-    arms = [station.baseline(EAGER), *(spawn(session, c) for c in candidates(model))]
-    rows = []
-    for one, other in [*pairwise(arms), (arms[0], arms[2])]:
-        assert isinstance(one, Arm)
-        assert isinstance(other, Arm)
-        times = compare_arms(station.bench, one, other, draws=station.cycling(), pairs=pairs)
-        assert not isinstance(times, Fault), times.reason
-        low, mid, high = times.interval
-        print(f"{model} {one.name}/{other.name} {mid:.3f}", file=sys.stderr, flush=True)
-        rows.append(
-            {
-                "bytes": sum(layout.nbytes for layout in station.bench.outputs),
-                "pair": f"{one.name}/{other.name}",
-                "ratio": mid,
-                "interval": [low, mid, high],
-                "beside_stock": against[SCRIPT[one.name]] / against[SCRIPT[other.name]],
-                "aa_width": again.resolution,
-                "ms": times.candidate_ns().mid / 1e6,
-            }
-        )
-    for arm in arms[1:]:
+    width = again.resolution
+    eager = station.baseline(EAGER)
+    graph, cpp = (spawn(session, candidate) for candidate in candidates(model))
+    called = station.spawn("called", called_from_python(session, model), trusted=True)
+    assert isinstance(eager, Arm)
+    assert isinstance(called, Arm)
+    station.bench.warm(called, station.decoy)
+    rows = [one_pair(session, *arms, pairs, width) for arms in ((eager, graph), (called, cpp))]
+    across = []
+    for one, other in ((graph, cpp), (eager, cpp)):
+        row = one_pair(session, one, other, pairs, width)
+        stock = against[SCRIPT[one.name]] / against[SCRIPT[other.name]]
+        across.append({**row, "beside_stock": stock})
+    for arm in (graph, cpp, called):
         arm.close()
-    return rows
+    return rows, across
+
+
+def one_pair(session: Session, one: Arm, other: Arm, pairs: int, width: float) -> dict[str, object]:
+    station = session.main
+    times = compare_arms(station.bench, one, other, draws=station.cycling(), pairs=pairs)
+    assert not isinstance(times, Fault), times.reason
+    low, mid, high = times.interval
+    print(f"{one.name}/{other.name} {mid:.3f} (width {width:.3f})", file=sys.stderr, flush=True)
+    return {
+        "bytes": sum(layout.nbytes for layout in station.bench.outputs),
+        "pair": f"{one.name}/{other.name}",
+        "ratio": mid,
+        "interval": [low, mid, high],
+        "aa_width": width,
+        "ms": times.candidate_ns().mid / 1e6,
+    }
+
+
+def called_from_python(session: Session, model: str) -> PythonArtefact:
+    """The cpp Candidate's shared object, called as an exported kernel is."""
+    built = BACKENDS[CPP].build(candidates(model)[1], session.cache)
+    assert isinstance(built, NativeArtefact), built
+    outputs = [asdict(output) for output in session.main.signature.outputs]
+    config = {"outputs": outputs, "library": str(built.library)}
+    return PythonArtefact("kernelwright.backends.empty_call:from_python", config)
 
 
 def candidates(model: str) -> list[Candidate]:
@@ -274,9 +314,9 @@ def against_stock(session: Session, model: str, shape: str, name: str, settings:
 def as_text(result: dict) -> str:
     lines = [
         f"{row['bytes'] >> 10:8} KiB  {row['pair']:14} {row['ratio']:.3f}  "
-        f"(over the scripts' own: {row['beside_stock']:.3f}) "
         f"(eager/eager half-width {row['aa_width']:.3f}; {row['ms']:.2f} ms)"
-        for row in result["rows"]
+        + (f" over the scripts' own: {row['beside_stock']:.3f}" if "beside_stock" in row else "")
+        for row in (*result["rows"], *result["across"])
     ]
     lines += [f"worker / stock script, {name:32} {r:.3f}" for name, r in result["stock"].items()]
     return "\n".join(lines)

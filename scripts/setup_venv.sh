@@ -21,12 +21,13 @@ esac
 "$python" -m venv --clear .venv
 # First, so that a set-up that is interrupted goes on with the same choices.
 printf 'PYTHON ?= %s\nTORCH ?= %s\nPIP_OPTIONS ?= %s\n' "$python" "$torch" "$pip_options" > .venv/choices.mk
-# Another torch brings its own requirements, so its pin leaves and the other pins stay.
-grep -v '^torch==' constraints.txt > .venv/constraints.txt
+# Another torch brings its own requirements, its Triton too, so these pins leave and the others stay.
+grep -vE '^(torch|triton)==' constraints.txt > .venv/constraints.txt
 pip() { .venv/bin/python -m pip --disable-pip-version-check install --quiet "$@"; }
 echo "setup: $requirement"
 # shellcheck disable=SC2086 # options are words
 pip $pip_options --constraint .venv/constraints.txt "$requirement" numpy
+.venv/bin/python -c 'import triton' 2>/dev/null || grep '^triton==' constraints.txt >> .venv/constraints.txt
 echo "setup: kernelwright and its tools"
 # The torch that is installed now satisfies the range, so none is fetched again.
 # shellcheck disable=SC2086

@@ -44,7 +44,8 @@ def test_a_failure_names_the_first_error_and_is_remembered(tmp_path, text, says)
     assert says in failure.reason
     assert "\n" not in failure.reason
     record = next((tmp_path / "cpp").glob("*.built"))
-    record.write_text(json.dumps({"failure": {"reason": "from the cache", "log": ""}, "facts": None}))
+    failure = {"reason": "from the cache", "log": ""}
+    record.write_text(json.dumps({"failure": failure, "facts": None}))
     assert CppBackend().build(cpp(text), tmp_path) == BuildFailure("from the cache")
 
 

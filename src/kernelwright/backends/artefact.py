@@ -63,6 +63,8 @@ class Backend(Protocol):
     """
 
     kind: str
+    devices: tuple[str, ...]
+    """Where its artefacts run; see `core.task.DeviceKind`."""
     locked_up: bool
     """Whether code of the Candidate's own runs, and so only in a locked-up worker."""
 

@@ -23,6 +23,7 @@ class CppBackend:
     """Builds a shared object from the `.cpp` files of a Candidate."""
 
     kind = "cpp"
+    devices: tuple[str, ...] = ("cpu",)
     locked_up = True
 
     def build(self, candidate: Candidate, cache: Path) -> Artefact | BuildFailure:

@@ -25,6 +25,7 @@ class CudaBackend:
     """Builds a shared object from the `.cu` files of a Candidate."""
 
     kind = "cuda"
+    devices: tuple[str, ...] = ("cuda",)
     locked_up = True
 
     def build(self, candidate: Candidate, cache: Path) -> Artefact | BuildFailure:

@@ -1,4 +1,4 @@
-"""What a user's Python pays to call a native kernel: the arm that native times are charged by.
+"""A native kernel as its user calls it, from Python; an empty one is what native times are charged.
 
 Runs inside workers, as `arms` does.
 """
@@ -11,23 +11,29 @@ from typing import Any
 
 import torch
 
-from kernelwright.sandbox.c_abi import KwTensor
+from kernelwright.sandbox.c_abi import KwTensor, describe_tensor
 
 
 def from_python(config: dict[str, Any], tensors: list[Any]) -> Callable[[], list[Any]]:
-    """Allocates the outputs and calls a kernel that does nothing, as an exported one is called.
+    """Allocates the outputs and calls a kernel, as an exported one is called.
 
-    `config["library"]` names that kernel's shared object; without one the outputs are all.
+    `config["library"]` names the kernel's shared object; without one the outputs are all.
     """
     layouts = [(o["shape"], o["strides"], getattr(torch, o["dtype"])) for o in config["outputs"]]
 
+    where = tensors[0].device if tensors else torch.device("cpu")
+
     def allocate() -> list[Any]:
-        return [torch.empty_strided(shape, strides, dtype=d) for shape, strides, d in layouts]
+        return [
+            torch.empty_strided(shape, strides, dtype=dtype, device=where)
+            for shape, strides, dtype in layouts
+        ]
 
     if config["library"] is None:
         return allocate
     kernel = ctypes.CDLL(config["library"]).kernel
-    ins, outs = (KwTensor * len(tensors))(), (KwTensor * len(layouts))()
+    ins = (KwTensor * len(tensors))(*map(describe_tensor, tensors))
+    outs = (KwTensor * len(layouts))(*map(describe_tensor, allocate()))
 
     def call() -> list[Any]:
         made = allocate()

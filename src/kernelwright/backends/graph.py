@@ -12,6 +12,7 @@ class GraphBackend:
     """Checks the program; its worker compiles it before it serves a call."""
 
     kind = "graph"
+    devices: tuple[str, ...] = ("cpu", "cuda")
     locked_up = False
 
     def build(self, candidate: Candidate, cache: Path) -> Artefact | BuildFailure:

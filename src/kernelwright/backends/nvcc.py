@@ -16,6 +16,7 @@ from kernelwright.core.errors import CompilerMissing
 DEFAULT_ARCHITECTURE = "sm_90a"
 """Hopper with its own instructions (wgmma, setmaxnreg), where no device says otherwise."""
 FLAGS = ("-O3", "-std=c++17", "-Xcompiler", "-fPIC", "-shared", "-Xptxas", "-v", "-keep")
+_USUAL = "/usr/local/cuda/bin/nvcc"
 _ENTRY = re.compile(r"Compiling entry function '([^']+)'")
 _SPILLS = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 _USED = re.compile(r"Used (\d+) registers")
@@ -52,7 +53,7 @@ def find_nvcc() -> Nvcc:
         CompilerMissing: there is none.
     """
     name = os.environ.get("NVCC", "nvcc")
-    path = shutil.which(name) or shutil.which("/usr/local/cuda/bin/nvcc")
+    path = shutil.which(name) or shutil.which(_USUAL)
     if path is None:
         raise CompilerMissing(name, "the CUDA toolkit")
     return Nvcc(path, _version(path), target_architecture())

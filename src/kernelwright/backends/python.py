@@ -18,6 +18,7 @@ class PythonBackend:
     """Puts the file where a worker can load it. It is not imported here, only compiled to bytes."""
 
     kind = "python"
+    devices: tuple[str, ...] = ("cpu", "cuda")
     locked_up = True
 
     def build(self, candidate: Candidate, cache: Path) -> Artefact | BuildFailure:

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from kernelwright.cli.options import Inputs, Json, KernelBench, Seed
+from kernelwright.cli.options import Device, Inputs, Json, KernelBench, Seed
 from kernelwright.cli.output import Exit, print_json, say
 from kernelwright.report.words import summarise
 
@@ -21,6 +21,7 @@ def judge(
     tier: Literal["T0", "T1", "T2", "T3"] = "T2",
     input: Inputs = (),  # noqa: A002
     kernelbench: KernelBench = None,
+    device: Device = "cpu",
     seed: Seed = None,
     json: Json = False,
 ) -> int:
@@ -29,7 +30,8 @@ def judge(
     Exits with 0 for a win (at T0: when it builds and loads), with 1 for anything less.
 
     Args:
-        candidate: A folder with candidate.json, or a .cpp, .py (ModelNew) or .json (graph) file.
+        candidate: A folder with candidate.json, or one file: .cpp, .cu, .py (ModelNew), .json
+            (graph).
         task: What it replaces; `kernelwright tasks --help` lists the forms.
         tier: T0 builds, T1 screens, T2 rewards, T3 certifies.
     """
@@ -38,7 +40,7 @@ def judge(
     from kernelwright.tasks.catalog import find_task
 
     subject = read_candidate(candidate)
-    found = find_task(task, inputs=input, kernelbench=kernelbench)
+    found = find_task(task, inputs=input, kernelbench=kernelbench, device=device)
     with open_session(found, seed=seed, on_event=partial(say, as_json=True)) as session:
         verdict = session.judge(subject, tier)
     if json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 from cyclopts.validators import Number
@@ -23,6 +23,10 @@ Inputs = Annotated[
 KernelBench = Annotated[
     Path | None,
     Parameter(help="Folder that holds level1 to level4; without it, $KERNELBENCH_ROOT."),
+]
+Device = Annotated[
+    Literal["cpu", "cuda"],
+    Parameter(help="Where the task is computed: this machine's cores, or its first CUDA device."),
 ]
 Seed = Annotated[
     int | None,

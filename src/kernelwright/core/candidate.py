@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from kernelwright.core.record import Record
 
-CandidateKind = Literal["cpp", "graph", "python"]
+CandidateKind = Literal["cpp", "cuda", "graph", "python", "triton"]
 
 
 class SourceFile(Record):
@@ -24,7 +24,9 @@ class Candidate(Record):
     """Sources plus what is needed to build them.
 
     `cpp`: C++ files, one of which defines the `entry` symbol of the C ABI in `kernelwright.h`.
+    `cuda`: `.cu` files, one of which defines the `entry` symbol of `kernelwright_cuda.h`.
     `graph`: one JSON file, a list of ATen calls.
+    `triton`: one Python file whose `entry` takes inputs and outputs and launches Triton kernels.
     `python`: one file that defines `ModelNew` (KernelBench's submission format).
     """
 

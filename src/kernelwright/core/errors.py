@@ -27,7 +27,8 @@ class CandidateUnreadable(KernelwrightError):
 
     def __init__(self, where: str, what: str) -> None:
         super().__init__(
-            f"{where}: {what}. A candidate is a folder with candidate.json, or a .cpp or .py file."
+            f"{where}: {what}. A candidate is a folder with candidate.json, or a .cpp, .cu or .py "
+            "file."
         )
 
 
@@ -52,6 +53,16 @@ class SandboxBroke(KernelwrightError):
         super().__init__(
             f"a worker or compiler could not be locked up: {what or 'it ended without a word'}. "
             "See kernelwright doctor --sandbox."
+        )
+
+
+class DeviceRefused(KernelwrightError):
+    """The device or its driver cannot do what a judgement on it takes."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"the CUDA device cannot be used: {what}. See kernelwright doctor, or leave out "
+            "--device cuda."
         )
 
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 from kernelwright.backends import Artefact
 from kernelwright.core.verdict import Rejected
 from kernelwright.judge.effort import Effort
-from kernelwright.judge.measure import Arm
-from kernelwright.judge.measure.bench import describe
+from kernelwright.judge.measure import Arm, describe
 from kernelwright.judge.station import EAGER, BaselineBroke, Station
 from kernelwright.judge.trial import Checks, Trial
 from kernelwright.sandbox import Failure

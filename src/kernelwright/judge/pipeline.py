@@ -34,8 +34,7 @@ from kernelwright.core.verdict import (
     Verdict,
 )
 from kernelwright.judge.effort import EFFORTS, Effort
-from kernelwright.judge.measure import Arm, Draw, PairedTimes
-from kernelwright.judge.measure.bench import describe
+from kernelwright.judge.measure import Arm, Draw, PairedTimes, describe
 from kernelwright.judge.near import loses_near
 from kernelwright.judge.station import EAGER, BaselineBroke, Station
 from kernelwright.judge.trial import Checks, DrawSource, Trial, as_against, slowest_gain
@@ -86,7 +85,12 @@ class Pipeline:
         )
 
     def _gates(self, candidate: Candidate, effort: Effort, notes: list[str]) -> Outcome:
-        built = BACKENDS[candidate.kind].build(candidate, self._session.cache)
+        backend, device = BACKENDS[candidate.kind], self._session.task.device
+        if device not in backend.devices:
+            where = " or ".join(backend.devices)
+            reason = f"a {candidate.kind} candidate runs on {where}, this task is on {device}"
+            return Rejected(stage="build", reason=reason)
+        built = backend.build(candidate, self._session.cache)
         if isinstance(built, BuildFailure):
             return Rejected(stage="build", reason=built.reason)
         if isinstance(built, PythonArtefact):

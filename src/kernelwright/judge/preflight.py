@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from kernelwright.core.errors import TaskUnusable
 from kernelwright.sandbox import Arena, Failure, Limits, Nursery
@@ -24,7 +24,7 @@ def preflight(name: str, spec: ReferenceSpec, nursery: Nursery, *, limits: Limit
         TaskUnusable: it does not load or its forward does not run.
     """
     arena = Arena([])
-    bounded = Limits(threads=limits.threads, memory_bytes=limits.memory_bytes, load_s=_LOAD_S)
+    bounded = replace(limits, load_s=_LOAD_S)
     worker = nursery.spawn_python(
         "kernelwright.backends.arms:preflight",
         {"reference": asdict(spec)},

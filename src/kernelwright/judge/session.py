@@ -9,6 +9,7 @@ import platform
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from kernelwright.core.verdict import (
 )
 from kernelwright.judge.certify import find_obstacle
 from kernelwright.judge.defences import ALL_DEFENCES, Defences
+from kernelwright.judge.device import hold_device
 from kernelwright.judge.effort import Effort
 from kernelwright.judge.empty_call import measure_empty_call
 from kernelwright.judge.measure import Arm, Fault, compare_arms
@@ -202,7 +204,7 @@ class Session:
             kernelwright=kernelwright.__version__,
             torch=torch.__version__,
             compiler=_compiler(),
-            machine=f"{platform.machine()} {cpu_features().partition(' fpu')[0]}",
+            machine=_machine(self.task.device),
             threads=self._limits.threads,
             seed_commitment=self._commitment,
             defences_off=self.defences.off,
@@ -301,27 +303,30 @@ def open_session(
 
     Raises:
         TaskUnusable: the reference cannot be loaded, run or judged.
+        DeviceRefused: the Task is for a device that is not there.
     """
     # The judge's own OpenMP threads must not spin into a worker's timed window.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     _keep_heap()
-    nursery = Nursery(cache or default_cache(), jail=None if defences.jail else NO_JAIL)
-    try:
+    tell = on_event or (lambda _: None)
+    with hold_device(task.device, tell), _nursery(cache, defences) as nursery:
         nursery.start()
         session = Session(
             task,
             nursery,
-            limits=default_limits(),
+            limits=replace(default_limits(), reserving=task.device == "cuda"),
             seed=seed,
-            on_event=on_event or (lambda _: None),
+            on_event=tell,
             defences=defences,
         )
         try:
             yield session
         finally:
             session.close()
-    finally:
-        nursery.close()
+
+
+def _nursery(cache: Path | None, defences: Defences) -> Nursery:
+    return Nursery(cache or default_cache(), jail=None if defences.jail else NO_JAIL)
 
 
 def default_cache() -> Path:
@@ -351,6 +356,11 @@ def _keep_heap() -> None:
 
 def _entropy() -> int:
     return int.from_bytes(os.urandom(16), "little")
+
+
+def _machine(device: str) -> str:
+    cpu = f"{platform.machine()} {cpu_features().partition(' fpu')[0]}"
+    return f"{torch.cuda.get_device_name()}, {cpu}" if device == "cuda" else cpu
 
 
 def _compiler() -> str:

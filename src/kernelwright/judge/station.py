@@ -17,9 +17,23 @@ import torch
 
 from kernelwright.backends import Artefact, NativeArtefact, PythonArtefact
 from kernelwright.judge.defences import ALL_DEFENCES, Defences
-from kernelwright.judge.measure import Arm, Bench, Draw, Fault, PairedTimes, Sample, compare_arms
-from kernelwright.judge.measure.bench import describe
-from kernelwright.judge.measure.roofline import Roofline, count_flops, measure_roofline
+from kernelwright.judge.measure import (
+    Arm,
+    Bench,
+    DeviceBench,
+    Draw,
+    Fault,
+    PairedTimes,
+    Sample,
+    compare_arms,
+    describe,
+)
+from kernelwright.judge.measure.roofline import (
+    Roofline,
+    count_flops,
+    device_roofline,
+    measure_roofline,
+)
 from kernelwright.judge.pool import Pool
 from kernelwright.judge.verify.compare import Yardstick, measure_yardstick
 from kernelwright.judge.verify.oracle import Oracle
@@ -69,7 +83,9 @@ class Station:
     ) -> None:
         self.reference = reference
         self.shape = shape
+        working = _WorkingBytes(reference.device)
         self.signature: Signature = read_signature(reference, shape)
+        working_bytes = working.peak()
         self.oracle = Oracle(reference, shape, self.signature)
         self.limits = limits
         self.defences = defences
@@ -85,7 +101,18 @@ class Station:
         self.native_charge_ns = 0
         """Added to native times; see `empty_call`."""
         seed = int(self._rng.integers(2**63))
-        self.bench = Bench(nursery, self.signature, limits, seed=seed, defences=defences)
+        self.bench: Bench | DeviceBench
+        if reference.device.type == "cuda":
+            self.bench = DeviceBench(
+                nursery,
+                self.signature,
+                limits,
+                seed=seed,
+                working_bytes=working_bytes,
+                defences=defences,
+            )
+        else:
+            self.bench = Bench(nursery, self.signature, limits, seed=seed, defences=defences)
         special = [SPECIAL_VALUES] if reference.special_values else []
         self.families: list[str] = [*FAMILIES, *special] if defences.families else ["nominal"]
         """The input families that this Task is judged on."""
@@ -174,43 +201,25 @@ class Station:
         Args:
             name: of the arm.
             artefact: what it serves.
-            trusted: a baseline, that may return views.
+            trusted: a baseline, that may return views; it runs in a plain process.
             fenced: a native one's buffers end at a fence: for calls that no one times.
         """
-        bench, limits = self.bench, self.limits
-        if isinstance(artefact, NativeArtefact):
-            worker = self._nursery.spawn_native(
-                artefact.library,
-                artefact.symbol,
-                arena=bench.arena,
-                outputs=bench.outputs,
-                limits=limits,
-                fenced=fenced and self.defences.fence,
-            )
-        else:
-            worker = self._nursery.spawn_python(
-                artefact.arm,
-                self.config(artefact.config),
-                arena=bench.arena,
-                outputs=bench.outputs,
-                limits=limits,
-                jailed=None if trusted else self._readable(artefact),
-            )
-        if isinstance(worker, Failure):
-            return worker
-        worker.freezes = trusted or self.defences.freeze
-        native = isinstance(artefact, NativeArtefact)
-        return Arm(
+        arm = self.bench.spawn(
             name,
-            worker,
+            artefact,
+            {} if isinstance(artefact, NativeArtefact) else self.config(artefact.config),
             trusted=trusted,
-            charge_ns=self.native_charge_ns if native else 0,
-            fenced=native and fenced and self.defences.fence,
+            jailed=None if trusted else self._readable(artefact),
+            fenced=fenced and self.defences.fence,
+            charge_ns=self.native_charge_ns,
         )
+        if isinstance(arm, Arm):
+            arm.worker.freezes = trusted or self.defences.freeze
+        return arm
 
-    def _readable(self, artefact: PythonArtefact) -> tuple[Path, ...] | None:
+    def _readable(self, artefact: Artefact) -> tuple[Path, ...] | None:
         """A submission's worker reads its own file and the reference's, with its neighbours."""
-        if artefact.reads is None:
+        if isinstance(artefact, NativeArtefact) or artefact.reads is None:
             return None
         target = self.reference.spec.target
         return (*artefact.reads, *([Path(target).parent] if target.endswith(".py") else []))
@@ -246,7 +255,8 @@ class Station:
             if isinstance(run, Fault):
                 return run
         walls = [run.wall_ns for run in runs if isinstance(run, Sample)]
-        self.bench.prime = self.decoy if min(walls) < _PRIMED_BELOW_NS else None
+        short = min(walls) < _PRIMED_BELOW_NS and self.bench.can_prime()
+        self.bench.prime = self.decoy if short else None
         return None
 
     def measure_resolution(self) -> PairedTimes | Fault:
@@ -273,15 +283,14 @@ class Station:
     def roofline(self) -> Roofline:
         """Bytes, flops and this machine's rates."""
         outputs = sum(layout.nbytes for layout in self.bench.outputs)
-        moved = sum(layout.nbytes for layout in self.bench.arena.slots) + outputs
+        moved = sum(layout.nbytes for layout in self.bench.slots) + outputs
         model = self.reference.build(self.shape, seed=0)
         inputs = self.reference.make_inputs(self.shape, seed=0)
+        flops = count_flops(lambda: model(*inputs))
+        if self.reference.device.type == "cuda":
+            return device_roofline(bytes_moved=moved, output_bytes=outputs, flops=flops)
         return measure_roofline(
-            self._nursery,
-            self.limits,
-            bytes_moved=moved,
-            output_bytes=outputs,
-            flops=count_flops(lambda: model(*inputs)),
+            self._nursery, self.limits, bytes_moved=moved, output_bytes=outputs, flops=flops
         )
 
     def config(self, extra: dict[str, Any]) -> dict[str, Any]:
@@ -315,6 +324,23 @@ class Station:
             arm.close()
             return BaselineFailed(name, calls.reason)
         return arm
+
+
+class _WorkingBytes:
+    """What is allocated on a device from here on, at most."""
+
+    def __init__(self, device: torch.device) -> None:
+        self._device = device
+        self._before = 0
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+            self._before = torch.cuda.memory_allocated()
+
+    def peak(self) -> int:
+        """Bytes beyond what was allocated before."""
+        if self._device.type != "cuda":
+            return 0
+        return torch.cuda.max_memory_allocated() - self._before
 
 
 def all_finite(value: torch.Tensor) -> bool:

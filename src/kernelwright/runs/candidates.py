@@ -18,6 +18,7 @@ _MANIFEST = "candidate.json"
 _KIND_OF: dict[str, CandidateKind] = {
     ".cpp": "cpp",
     ".cc": "cpp",
+    ".cu": "cuda",
     ".py": "python",
     ".json": "graph",
 }
@@ -25,7 +26,7 @@ _MAX_SOURCE_BYTES = 4 << 20
 
 
 def read_candidate(path: Path) -> Candidate:
-    """Reads a candidate folder (or its manifest), or a single `.cpp`, `.py` or `.json` file.
+    """Reads a candidate folder (or its manifest), or a single `.cpp`, `.cu`, `.py` or `.json` file.
 
     Raises:
         CandidateUnreadable: nothing there, an empty folder, a manifest or source that is no text.

@@ -6,6 +6,7 @@ the judge reads while it is frozen; or a `Failure`. This room knows nothing of k
 """
 
 from kernelwright.sandbox.arena import Arena
+from kernelwright.sandbox.device_memory import DeviceArena, DeviceMemory
 from kernelwright.sandbox.jail import NO_JAIL, Jail, SandboxTier, probe_jail
 from kernelwright.sandbox.launch import run_compiler
 from kernelwright.sandbox.limits import Limits, default_limits, usable_threads
@@ -25,6 +26,8 @@ __all__ = [
     "Arena",
     "Call",
     "CodeMap",
+    "DeviceArena",
+    "DeviceMemory",
     "Failure",
     "Jail",
     "Limits",

@@ -29,7 +29,7 @@ def call_kernel(kernel: Any, inputs: Sequence[Any], outputs: Sequence[Any]) -> N
 
 
 def describe_tensor(tensor: Any) -> KwTensor:
-    """The structure of a CPU tensor of at most 8 dimensions; it does not keep the tensor alive."""
+    """The structure of a tensor of at most 8 dimensions; it does not keep the tensor alive."""
     made = KwTensor(tensor.data_ptr(), DTYPES.index(str(tensor.dtype).removeprefix("torch.")))
     made.ndim = tensor.ndim
     made.sizes[: tensor.ndim] = tensor.shape

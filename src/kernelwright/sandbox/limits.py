@@ -29,6 +29,9 @@ class Limits:
     """Size of any file it writes, its log included, once it serves calls."""
     cpu_s: int = 600
     """Backstop only: the judge's own clock kills first."""
+    reserving: bool = False
+    """It reserves far more address space than it uses, as CUDA does: what it may write is bounded
+    in its place."""
     load_s: float = 300.0
     call_s: float = 60.0
 
@@ -73,11 +76,13 @@ def mapped_bytes() -> int:
 
 
 def limit_memory(limits: Limits) -> None:
-    """Bounds the address space of the calling process."""
+    """Bounds the memory of the calling process."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if limits.memory_bytes:
-        bound = mapped_bytes() + limits.memory_bytes
-        resource.setrlimit(resource.RLIMIT_AS, (bound, bound))
+    if not limits.memory_bytes:
+        return
+    kind = resource.RLIMIT_DATA if limits.reserving else resource.RLIMIT_AS
+    bound = mapped_bytes() + limits.memory_bytes
+    resource.setrlimit(kind, (bound, bound))
 
 
 def lock_down(limits: Limits) -> None:

@@ -38,6 +38,11 @@ def build_launcher(cache: Path) -> Path:
     return _build(cache, "launch", ("launch.c",), ())
 
 
+def build_pool(cache: Path) -> Path:
+    """The allocator of workers on a device, a shared object. Raises CompilerMissing."""
+    return _build(cache, "pool", ("pool.c",), ("-shared", "-fPIC"))
+
+
 def _build(cache: Path, name: str, files: tuple[str, ...], options: tuple[str, ...]) -> Path:
     """Compiles once per source and returns the program's path."""
     sources = [_HERE / file for file in files]

@@ -16,12 +16,13 @@ from typing import Any
 
 from kernelwright.core.errors import SandboxBroke
 from kernelwright.sandbox.arena import Arena
+from kernelwright.sandbox.device_memory import DeviceArena, DeviceMemory
 from kernelwright.sandbox.jail import Jail, probe_jail
 from kernelwright.sandbox.limits import Limits, worker_environment
 from kernelwright.sandbox.lockup import Cell
 from kernelwright.sandbox.orphans import adopt, disown
 from kernelwright.sandbox.process import Failure, Worker, read_word
-from kernelwright.sandbox.programs import build_runner, spawn_with_descriptors
+from kernelwright.sandbox.programs import build_pool, build_runner, spawn_with_descriptors
 from kernelwright.sandbox.seccomp import serving_filter, working_filter
 from kernelwright.sandbox.wire import Reply, TensorLayout, pack_setup
 from kernelwright.sandbox.zygote import Zygote, become_reaper
@@ -55,10 +56,11 @@ class Nursery:
         arm: str,
         config: dict[str, Any],
         *,
-        arena: Arena,
+        arena: Arena | DeviceArena,
         outputs: tuple[TensorLayout, ...],
         limits: Limits,
         jailed: Sequence[Path] | None = None,
+        pool: DeviceMemory | None = None,
     ) -> Worker | Failure:
         """Forks a worker that serves `arm`, a "module:function" taking (config, tensors).
 
@@ -70,6 +72,7 @@ class Nursery:
             limits: of the process.
             jailed: the files that a Candidate's worker may read, beside what Python and compilers
                 need; None for the user's own code, which runs in a plain process.
+            pool: on a device, the memory that all its tensors but the inputs lie in.
 
         Returns:
             A frozen worker that has loaded its arm, or why it could not.
@@ -87,25 +90,34 @@ class Nursery:
             "config": config,
             "setup": pack_setup(arena.slots, outputs, arena.nbytes).hex(),
             "limits": asdict(limits),
-            "cell": None if jailed is None else asdict(self._cell(jailed)),
+            "cell": None if jailed is None else asdict(self._cell(jailed, pool)),
+            "pool": None if pool is None else self._pool_request(pool),
         }
         _LOG.debug("forked worker: %s", arm)
         pipes = _Pipes(self._next_log())
-        fds = [arena.fd, pipes.wake_read, pipes.reply_write, pipes.log_fd]
+        fds = [pipes.wake_read, pipes.reply_write, pipes.log_fd, arena.fd]
+        fds += [] if pool is None else [pool.fd]
         pid = self._zygote.fork(json.dumps(request).encode(), fds)
         worker = pipes.into_worker(pid, limits)
         if jailed is not None and not worker.lock_up(b"", _START_S):
             raise SandboxBroke(worker.log_tail())
         return _ready(worker, len(outputs))
 
-    def _cell(self, read: Sequence[Path]) -> Cell:
+    def _pool_request(self, pool: DeviceMemory) -> dict[str, object]:
+        return {"nbytes": pool.nbytes, "allocator": str(build_pool(self.cache))}
+
+    def _cell(self, read: Sequence[Path], pool: DeviceMemory | None) -> Cell:
         """What a Candidate writes is seen by its own workers alone, and goes with this object."""
         paths = tuple(str(path) for path in read)
+        if pool is not None:
+            paths = (*paths, str(build_pool(self.cache)))
         owner = hashlib.sha256("\0".join(paths).encode()).hexdigest()[:16]
         folder = self._logs / f"cell-{owner}"
         folder.mkdir(exist_ok=True)
         seccomp = working_filter().hex() if self.jail.seccomp else ""
-        return Cell(self.jail.unshare_flags, self.jail.landlock, seccomp, paths, str(folder))
+        nodes = [] if pool is None else sorted(map(str, Path("/dev").glob("nvidia*")))
+        jail = self.jail
+        return Cell(jail.unshare_flags, jail.landlock, seccomp, paths, str(folder), tuple(nodes))
 
     def spawn_native(
         self,

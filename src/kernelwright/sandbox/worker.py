@@ -6,9 +6,7 @@ arm is a module-level function named in the request.
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import mmap
 import os
 import sys
 import traceback
@@ -18,6 +16,7 @@ from typing import Any
 
 from kernelwright.sandbox.limits import Limits, limit_memory, lock_down
 from kernelwright.sandbox.lockup import Cell, lock_in
+from kernelwright.sandbox.place import DevicePlace, HostPlace, Place
 from kernelwright.sandbox.wire import (
     ADDRESS,
     READY_SEQ,
@@ -33,22 +32,21 @@ from kernelwright.sandbox.wire import (
     unpack_wake,
 )
 
-_MAP_FAILED = 2**64 - 1  # sys/mman.h
-_libc = ctypes.CDLL(None, use_errno=True)
 OK, CALL_FAILED, LOAD_FAILED, OUT_OF_MEMORY = 0, 1, 2, 3
 
 
 def run_worker(
-    asked: dict[str, Any], cell: Cell | None, *, arena_fd: int, wake_fd: int, reply_fd: int
+    asked: dict[str, Any], cell: Cell | None, *, wake_fd: int, reply_fd: int, memory_fds: list[int]
 ) -> None:
     """Loads the arm the request names and serves calls. Returns when the judge hangs up.
 
     Args:
-        asked: `arm` ("module:function"), `config`, `setup` (hex) and `limits`.
+        asked: `arm` ("module:function"), `config`, `setup` (hex), `limits`, and on a device its
+            `pool`: size and allocator.
         cell: the walls around it; None for the user's own code, which needs none.
-        arena_fd: the sealed memfd of inputs.
         wake_fd: where wake messages come from.
         reply_fd: where replies go.
+        memory_fds: the sealed memfd of inputs; on a device the arena and the pool.
     """
     import torch
 
@@ -58,14 +56,16 @@ def run_worker(
     torch.set_num_threads(limits.threads)
     torch.set_flush_denormal(False)
     slots, outputs, arena_bytes = unpack_setup(bytes.fromhex(asked["setup"]))
-    arena, base = _map_inputs(arena_fd, arena_bytes)
-    tensors = [_tensor(arena, slot) for slot in slots]
-    ready = Reply(READY_SEQ, OK, tuple(_at(output, base) for output in outputs))
+    place = _place(asked["pool"], arena_bytes, memory_fds)
     module, function = asked["arm"].split(":")
     if cell is not None:
         import_module(module)  # our own code: it need not be readable from inside
-        lock_in(cell)
+        lock_in(cell, place.start)
         _write(reply_fd, pack_born(0))
+    else:
+        place.start()
+    tensors = [_tensor(place.arena, slot) for slot in slots]
+    ready = Reply(READY_SEQ, OK, tuple(_at(output, place.base) for output in outputs))
     try:
         load = getattr(import_module(module), function)
         call = load(asked["config"], tensors)
@@ -77,7 +77,13 @@ def run_worker(
     gc.collect()
     gc.freeze()  # the arm's own objects are not scanned inside a timed call
     _write(reply_fd, pack_reply(ready))
-    _serve(call, outputs, wake_fd, reply_fd)
+    _serve(place.serve(call), outputs, wake_fd, reply_fd)
+
+
+def _place(pool: dict[str, Any] | None, arena_bytes: int, fds: list[int]) -> Place:
+    if pool is None:
+        return HostPlace(fds[0], arena_bytes)
+    return DevicePlace(fds[0], arena_bytes, fds[1], pool["nbytes"], allocator=pool["allocator"])
 
 
 def _serve(
@@ -142,38 +148,24 @@ def _describe_outputs(seq: int, outputs: list[Any], specs: tuple[TensorLayout, .
         return pack_reply(Reply(seq, CALL_FAILED, specs))
 
 
-def _map_inputs(arena_fd: int, nbytes: int) -> tuple[Any, int]:
-    """Not by Python's `mmap`, which keeps a duplicate of the descriptor open."""
-    import torch
-
-    flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
-    _libc.mmap.restype = ctypes.c_void_p
-    address = _libc.mmap(None, ctypes.c_size_t(nbytes), mmap.PROT_READ, flags, arena_fd, 0)
-    if address in (None, _MAP_FAILED):
-        raise OSError(ctypes.get_errno(), "the inputs cannot be mapped")
-    os.close(arena_fd)
-    buffer = (ctypes.c_uint8 * nbytes).from_address(address)
-    return torch.frombuffer(buffer, dtype=torch.uint8), address
-
-
 def _tensor(arena: Any, slot: TensorLayout) -> Any:
     import torch
 
     dtype = getattr(torch, slot.dtype)
     if slot.nbytes == 0:
-        return torch.empty_strided(slot.shape, slot.strides, dtype=dtype)
+        return torch.empty_strided(slot.shape, slot.strides, dtype=dtype, device=arena.device)
     flat = arena[slot.address : slot.address + slot.nbytes].view(dtype)
     return torch.as_strided(flat, slot.shape, slot.strides)
 
 
 def _layout(output: Any) -> TensorLayout:
-    """Where an output lies. Only a plain strided CPU tensor has such a place."""
+    """Where an output lies. Only a plain strided tensor has such a place."""
     import torch
 
     if type(output) is not torch.Tensor or output.layout != torch.strided:
         raise TypeError(f"an output is a {type(output).__name__}, not a plain torch.Tensor")
-    if output.device.type != "cpu" or output.is_neg() or output.is_conj():
-        raise TypeError("an output is not plain CPU memory")
+    if output.is_neg() or output.is_conj():
+        raise TypeError("an output is not plain memory")
     dtype = str(output.dtype).removeprefix("torch.")
     return TensorLayout(
         output.data_ptr(), output.nbytes, dtype, tuple(output.shape), tuple(output.stride())
@@ -185,7 +177,8 @@ def _at(output: TensorLayout, address: int) -> TensorLayout:
 
 
 def _is_out_of_memory(error: Exception) -> bool:
-    return isinstance(error, MemoryError) or "can't allocate memory" in str(error)
+    text = str(error)
+    return isinstance(error, MemoryError) or "can't allocate" in text or "out of memory" in text
 
 
 def _report_failure() -> None:

@@ -66,7 +66,8 @@ class Zygote:
 
         Args:
             request: JSON for `worker.run_worker`.
-            fds: arena, wake (read end), reply (write end), log; duplicated into the worker.
+            fds: wake (read end), reply (write end), log, then its shared memory; duplicated into
+                the worker.
 
         Raises:
             SandboxBroke: it could not be given namespaces of its own.
@@ -177,13 +178,15 @@ def _become_worker(
         if os.getppid() not in (judge_pid, 0):  # 0: it is not in this namespace
             os._exit(0)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        arena, wake, reply, log = (fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in fds)
-        for source, target in ((log, 1), (log, 2), (wake, 3), (reply, 4), (arena, 5)):
+        wake, reply, log, *memory = (fcntl.fcntl(fd, fcntl.F_DUPFD, 64) for fd in fds)
+        targets = [(log, 1), (log, 2), (wake, 3), (reply, 4)]
+        for source, target in (*targets, *((fd, 5 + at) for at, fd in enumerate(memory))):
             os.dup2(source, target)
-        os.closerange(6, _MOST_FDS)  # whatever the zygote or its parent left open
+        os.closerange(5 + len(memory), _MOST_FDS)  # whatever the zygote or its parent left open
         from kernelwright.sandbox.worker import run_worker
 
-        run_worker(asked, cell, arena_fd=5, wake_fd=3, reply_fd=4)
+        memory_fds = [5 + at for at in range(len(memory))]
+        run_worker(asked, cell, wake_fd=3, reply_fd=4, memory_fds=memory_fds)
         sys.stderr.flush()
     finally:
         os._exit(0)

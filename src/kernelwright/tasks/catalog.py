@@ -14,6 +14,7 @@ from pathlib import Path
 from kernelwright.core.errors import TaskNotFound, TaskUnusable
 from kernelwright.core.task import (
     BuiltinOrigin,
+    DeviceKind,
     Dim,
     FileOrigin,
     InputSpec,
@@ -43,7 +44,13 @@ def describe(name: str) -> str:
     return first.strip().splitlines()[0]
 
 
-def find_task(name: str, *, inputs: Sequence[str] = (), kernelbench: Path | None = None) -> Task:
+def find_task(
+    name: str,
+    *,
+    inputs: Sequence[str] = (),
+    kernelbench: Path | None = None,
+    device: DeviceKind = "cpu",
+) -> Task:
     """Resolves what a user typed.
 
     Forms: a built-in name, `file.py`, `file.py:Class`, `package.module:Class`,
@@ -53,11 +60,17 @@ def find_task(name: str, *, inputs: Sequence[str] = (), kernelbench: Path | None
         name: what the user typed.
         inputs: `4096x1024:float32` and so on, for the forms that name a class.
         kernelbench: folder that holds `level1` to `level4`; default `$KERNELBENCH_ROOT`.
+        device: where it is to be computed.
 
     Raises:
         TaskNotFound: it names nothing; the text says what was meant, perhaps.
         TaskUnusable: an input is malformed or missing.
     """
+    found = _find(name, inputs, kernelbench)
+    return found if device == "cpu" else found.model_copy(update={"device": device})
+
+
+def _find(name: str, inputs: Sequence[str], kernelbench: Path | None) -> Task:
     if name in builtin_names():
         path = _BUILTIN / f"{name}.py"
         return _task(name, BuiltinOrigin(name=name), _read(path))

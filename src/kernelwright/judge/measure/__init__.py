@@ -3,7 +3,9 @@
 In: frozen workers on a `Bench` and fresh `Draw`s. Out: `PairedTimes`, whose numbers are Intervals.
 """
 
-from kernelwright.judge.measure.bench import Arm, Bench, Draw, Fault, Sample
+from kernelwright.judge.measure.arm import Arm, Draw, Fault, Sample, describe
+from kernelwright.judge.measure.bench import Bench
+from kernelwright.judge.measure.device_bench import DeviceBench
 from kernelwright.judge.measure.occupancy import Occupancy
 from kernelwright.judge.measure.pairs import Pair, PairedTimes, compare_arms, take_pair
 from kernelwright.judge.measure.statistics import (
@@ -17,6 +19,7 @@ from kernelwright.judge.measure.statistics import (
 __all__ = [
     "Arm",
     "Bench",
+    "DeviceBench",
     "Draw",
     "Fault",
     "Occupancy",
@@ -24,6 +27,7 @@ __all__ = [
     "PairedTimes",
     "Sample",
     "compare_arms",
+    "describe",
     "half_width",
     "median_interval",
     "median_ranks",

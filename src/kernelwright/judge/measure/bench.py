@@ -7,102 +7,24 @@ get them; the judge copies them out of the frozen process, outside the window.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
+from kernelwright.backends import Artefact, NativeArtefact
 from kernelwright.judge.defences import ALL_DEFENCES, Defences
-from kernelwright.sandbox import Arena, Call, Failure, Limits, Nursery, TensorLayout, Watch, Worker
+from kernelwright.judge.measure.arm import Arm, Draw, Fault, Sample, describe, layout_of, sample_of
+from kernelwright.judge.measure.custody import NOT_MAPPED, Custody
+from kernelwright.sandbox import Arena, Call, Failure, Limits, Nursery, TensorLayout, Watch
 from kernelwright.sandbox.wire import storage_bytes
 from kernelwright.tasks.slots import Signature
 
-_HELD_BYTES = 128 << 20
-_MAX_HELD = 6
-_KEPT_BYTES, _MAX_KEPT = 32 << 20, 2
 _MAX_WARM_CALLS = 24
 _QUIET_FAULTS = 64
-_SAMPLES_PER_OUTPUT = 16
-_SAMPLE_BYTES = 64
 _ALIGNMENT = 64
 """Of a native worker's outputs: a fenced one ends less than this before its fence."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """The arm broke a rule of the call; the judge turns it into a Rejected."""
-
-    stage: str
-    reason: str
-
-
-_NOT_MAPPED = Fault("verify", "an output does not lie in the worker's memory")
-
-
-@dataclass(slots=True, eq=False)
-class Draw:
-    """One set of slot values, and what is known about them once it has been computed."""
-
-    family: str
-    values: list[Any]
-    weights: int
-    """Which redraw of parameters and statistics the values carry."""
-    truth: list[Any] | None = None
-    reference: list[Any] | None = None
-    yardstick: Any = None
-    """`verify.Yardstick` of truth and reference."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One call: its clocks and, where asked for, a copy of the outputs."""
-
-    wall_ns: int
-    cpu_ns: int
-    late_cpu_ns: int
-    freeze_ns: int
-    outputs: list[Any] | None
-
-
-@dataclass(slots=True)
-class _Held:
-    """Outputs the judge still 'uses': where they lie, and bytes of them at secret places."""
-
-    seq: int
-    ranges: list[tuple[int, int]]
-    places: list[tuple[int, int]]
-    data: bytes
-
-
-class Arm:
-    """One worker on a bench, and the outputs of it that are held."""
-
-    def __init__(
-        self,
-        name: str,
-        worker: Worker,
-        *,
-        trusted: bool,
-        charge_ns: int = 0,
-        fenced: bool = False,
-    ) -> None:
-        self.name = name
-        self.fenced = fenced
-        """Its outputs end at a fence, with a canary where alignment leaves room before it."""
-        self.charge_ns = charge_ns
-        """Added to each of its times: what a call from Python costs that its runner is spared."""
-        self.worker = worker
-        self.trusted = trusted
-        """A baseline may hand out a view of its input, as the user's own code would."""
-        self.latest: Draw | None = None
-        """What its last call was on."""
-        self.held: list[_Held] = []
-        self.kept: list[_Held] = []
-
-    def close(self) -> int:
-        """Ends the worker; returns how many processes it had started."""
-        return self.worker.kill()
 
 
 class Bench:
@@ -121,8 +43,8 @@ class Bench:
         self.nursery = nursery
         self.signature = signature
         self.limits = limits
-        self.arena = Arena([_layout(slot) for slot in signature.slots])
-        self.outputs = tuple(_layout(output) for output in signature.outputs)
+        self.arena = Arena([layout_of(slot) for slot in signature.slots])
+        self.outputs = tuple(layout_of(output) for output in signature.outputs)
         self._rng = np.random.Generator(np.random.Philox(key=seed))
         self._weights: int | None = None
         self._lies: Draw | None = None
@@ -130,9 +52,58 @@ class Bench:
         self._spoilt = False
         self.prime: Draw | None = None
         """Inputs of the untimed call before each timed one; None where calls are long."""
-        output_bytes = sum(output.nbytes for output in self.outputs)
-        self.max_held = max(1, min(_MAX_HELD, _HELD_BYTES // max(output_bytes, 1)))
-        self._max_kept = min(_MAX_KEPT, _KEPT_BYTES // max(output_bytes, 1))
+        self._custody = Custody(self.outputs, self._rng, defences)
+
+    def spawn(
+        self,
+        name: str,
+        artefact: Artefact,
+        config: dict[str, Any],
+        *,
+        trusted: bool,
+        jailed: Sequence[Path] | None,
+        fenced: bool = False,
+        charge_ns: int = 0,
+    ) -> Arm | Failure:
+        """Starts a worker on this bench's inputs.
+
+        Args:
+            name: of the arm.
+            artefact: what it serves.
+            config: of a Python arm.
+            trusted: a baseline, that may return views.
+            jailed: what a Python arm may read; None: a plain process.
+            fenced: a native one's buffers end at a fence.
+            charge_ns: added to the times of a native one.
+        """
+        common = {"arena": self.arena, "outputs": self.outputs, "limits": self.limits}
+        native = isinstance(artefact, NativeArtefact)
+        if isinstance(artefact, NativeArtefact):
+            worker = self.nursery.spawn_native(
+                artefact.library, artefact.symbol, fenced=fenced, **common
+            )
+        else:
+            worker = self.nursery.spawn_python(artefact.arm, config, jailed=jailed, **common)
+        if isinstance(worker, Failure):
+            return worker
+        at = worker.arena_address
+        return Arm(
+            name,
+            worker,
+            trusted=trusted,
+            inputs=(at, at + self.arena.nbytes),
+            charge_ns=charge_ns if native else 0,
+            fenced=native and fenced,
+        )
+
+    @property
+    def slots(self) -> tuple[TensorLayout, ...]:
+        """What the arena holds."""
+        return self.arena.slots
+
+    def can_prime(self) -> bool:
+        """Inputs in host memory are written in no time."""
+        return True
 
     def load(self, draw: Draw) -> None:
         """Writes a draw into the arena; parameters only when they are another redraw."""
@@ -180,13 +151,13 @@ class Bench:
         else:
             self.load(draw)
         arm.latest = draw
-        call = arm.worker.call(self._release(arm), watch=watch)
+        call = arm.worker.call(self._custody.release(arm), watch=watch)
         if isinstance(call, Failure):
             return Fault("verify", describe(call))
         if not arm.trusted and arm.worker.children():
             # A process of its own does not stand still with it.
             return Fault("audit", "the candidate started a process that outlives its call")
-        fault = self._check_layout(arm, call)
+        fault = self._custody.check(arm, call)
         if fault is not None:
             return fault
         outputs = self._copy_outputs(arm, call) if keep and arm.trusted else []
@@ -194,15 +165,12 @@ class Bench:
             self._poison_inputs()  # after every arm alike: it moves what the caches hold
         if keep and not arm.trusted:
             outputs = self._copy_outputs(arm, call)
-        fault = _NOT_MAPPED if outputs is None else self._hold(arm, call)
+        fault = NOT_MAPPED if outputs is None else self._custody.hold(arm, call)
         if fault is None and arm.fenced:
             fault = self._check_ends(arm, call)
         if fault is not None:
             return fault
-        # The clock stops at the reply; what is computed until the standstill counts as well.
-        wall_ns = call.wall_ns + call.late_cpu_ns + arm.charge_ns
-        kept = outputs if keep else None
-        return Sample(wall_ns, call.cpu_ns, call.late_cpu_ns, call.freeze_ns, kept)
+        return sample_of(call, arm, outputs if keep else None)
 
     def warm(self, arm: Arm, one: Draw) -> int | Fault:
         """Calls that are timed by no one, until the arm's heap needs no fresh pages.
@@ -215,7 +183,7 @@ class Bench:
             How many calls it took.
         """
         calls, quiet = 0, 0
-        while quiet < self.max_held + 1 and calls < _MAX_WARM_CALLS:
+        while quiet < self._custody.max_held + 1 and calls < _MAX_WARM_CALLS:
             before = arm.worker.minor_faults()
             sample = self.run(arm, one, keep=False, poison=False, lies=True)
             if isinstance(sample, Fault):
@@ -228,90 +196,15 @@ class Bench:
         """Frees the arena; arms are closed by whoever spawned them."""
         self.arena.close()
 
-    def _release(self, arm: Arm) -> tuple[int, ...]:
-        """A secret number of earlier outputs stays in use, so a ring of buffers is caught.
-
-        One or two small ones of the first calls stay to the end, against a ring of very many.
-        """
-        target = int(self._rng.integers(1, self.max_held + 1))
-        release = []
-        while len(arm.held) > target and len(release) < 8:
-            oldest = arm.held.pop(0)
-            if not arm.trusted and len(arm.kept) < self._max_kept and self._rng.random() < 0.5:
-                arm.kept.append(oldest)
-            else:
-                release.append(oldest.seq)
-        return tuple(release)
-
-    def _check_layout(self, arm: Arm, call: Call) -> Fault | None:
-        held = [r for earlier in arm.kept + arm.held for r in earlier.ranges]
-        arena = (arm.worker.arena_address, arm.worker.arena_address + self.arena.nbytes)
-        mine: list[tuple[int, int]] = []
-        for at, (got, want) in enumerate(zip(call.reply.outputs, self.outputs, strict=True)):
-            exact = self._defences.exact_layout
-            if exact and (got.dtype, got.shape) != (want.dtype, want.shape):
-                return Fault(
-                    "verify",
-                    f"output {at} is {got.dtype}{list(got.shape)}, "
-                    f"expected {want.dtype}{list(want.shape)}",
-                )
-            if exact and _steps(got) != _steps(want):
-                return Fault(
-                    "verify",
-                    f"output {at} has strides {list(got.strides)}, expected {list(want.strides)}",
-                )
-            if want.nbytes == 0:
-                continue
-            span = (got.address, got.address + (want.nbytes if exact else got.nbytes))
-            if arm.trusted or not self._defences.own_memory:
-                continue
-            if _overlaps(span, [arena]):
-                return Fault("audit", f"output {at} is a view of an input")
-            if _overlaps(span, mine):
-                return Fault("audit", f"output {at} shares memory with another output")
-            if _overlaps(span, held):
-                return Fault("audit", f"output {at} reuses memory of an output still in use")
-            mine.append(span)
-        return None if arm.trusted or not self._defences.own_memory else self._check_held(arm)
-
-    def _check_held(self, arm: Arm) -> Fault | None:
-        in_use = arm.kept + arm.held
-        places = [place for earlier in in_use for place in earlier.places]
-        expected = b"".join(earlier.data for earlier in in_use)
-        if arm.worker.read_places(places) != expected:
-            return Fault("audit", "an output still in use was overwritten or freed")
-        return None
-
     def _check_ends(self, arm: Arm, call: Call) -> Fault | None:
         for at, (got, want) in enumerate(zip(call.reply.outputs, self.outputs, strict=True)):
             end = got.address + want.nbytes
             found = np.empty(-end % _ALIGNMENT, dtype=np.uint8)
             if not arm.worker.read_memory(end, found):
-                return _NOT_MAPPED
+                return NOT_MAPPED
             if found.tobytes() != _canary(end, found.size):
                 return Fault("verify", f"something was written past the end of output {at}")
         return None
-
-    def _hold(self, arm: Arm, call: Call) -> Fault | None:
-        sizes = self.outputs if self._defences.exact_layout else call.reply.outputs
-        spans = [
-            (got.address, size.nbytes)
-            for got, size in zip(call.reply.outputs, sizes, strict=True)
-            if size.nbytes
-        ]
-        places = [place for span in spans for place in self._probe_places(*span)]
-        data = arm.worker.read_places(places)
-        if data is None:
-            return _NOT_MAPPED
-        ranges = [(address, address + nbytes) for address, nbytes in spans]
-        arm.held.append(_Held(call.seq, ranges, places, data))
-        return None
-
-    def _probe_places(self, address: int, nbytes: int) -> list[tuple[int, int]]:
-        size = min(_SAMPLE_BYTES, nbytes)
-        count = _SAMPLES_PER_OUTPUT if nbytes > 4096 else 1
-        offsets = self._rng.integers(0, nbytes - size + 1, size=count)
-        return [(address + int(offset), size) for offset in offsets]
 
     def _poison_inputs(self) -> None:
         self._spoilt = not self._spoilt
@@ -345,24 +238,6 @@ def storage_of(value: Any) -> np.ndarray:
     return flat.view(torch.uint8).numpy()
 
 
-def describe(failure: Failure) -> str:
-    """A worker's failure in one line for people."""
-    text = {
-        "crashed": "crashed",
-        "hung": "did not end",
-        "raised": "raised an error",
-        "load_failed": "could not be loaded",
-        "out_of_memory": "ran out of memory",
-        "garbled": "sent a malformed reply",
-    }[failure.kind]
-    return f"{text}: {failure.detail}" if failure.detail else text
-
-
-def _layout(slot: Any) -> TensorLayout:
-    nbytes = storage_bytes(slot.dtype, slot.shape, slot.strides)
-    return TensorLayout(0, nbytes, slot.dtype, slot.shape, slot.strides)
-
-
 def _tensor(data: np.ndarray, layout: TensorLayout) -> Any:
     dtype = getattr(torch, layout.dtype)
     if layout.nbytes == 0:
@@ -378,19 +253,6 @@ def _coerced(values: list[Any], wanted: Sequence[TensorLayout]) -> list[Any]:
     ]
 
 
-def _steps(layout: TensorLayout) -> tuple[int, ...]:
-    """Strides of the dimensions that have more than one element: the others mean nothing."""
-    if 0 in layout.shape:
-        return ()
-    return tuple(
-        stride for size, stride in zip(layout.shape, layout.strides, strict=True) if size > 1
-    )
-
-
 def _canary(start: int, count: int) -> bytes:
     """What fence.c leaves at these addresses."""
     return bytes((at * 0x9E3779B97F4A7C15 & 2**64 - 1) >> 56 for at in range(start, start + count))
-
-
-def _overlaps(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
-    return any(span[0] < end and start < span[1] for start, end in others)

@@ -10,16 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from kernelwright.core.record import Interval
 from kernelwright.core.verdict import block_log_ratios
-from kernelwright.judge.measure.bench import Arm, Bench, Draw, Fault, Sample
+from kernelwright.judge.measure.arm import Arm, Draw, Fault, Sample
 from kernelwright.judge.measure.statistics import (
     half_width,
     median_interval,
     ratio_interval,
     sign_test,
 )
+
+
+class Runs(Protocol):
+    """What a bench is to a pair: it runs an arm on a draw."""
+
+    def run_primed(self, arm: Arm, draw: Draw, *, keep: bool) -> Sample | Fault:
+        """See `Bench.run_primed`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +82,7 @@ class PairedTimes:
 
 
 def take_pair(
-    bench: Bench, baseline: Arm, candidate: Arm, *, draw: Draw, candidate_first: bool, keep: bool
+    bench: Runs, baseline: Arm, candidate: Arm, *, draw: Draw, candidate_first: bool, keep: bool
 ) -> Pair | Fault:
     """Runs both arms on one draw. A fault of either is returned with the arm's name in front."""
     samples: dict[str, Sample] = {}
@@ -87,7 +96,7 @@ def take_pair(
 
 
 def compare_arms(
-    bench: Bench, baseline: Arm, candidate: Arm, *, draws: Callable[[int], Draw], pairs: int
+    bench: Runs, baseline: Arm, candidate: Arm, *, draws: Callable[[int], Draw], pairs: int
 ) -> PairedTimes | Fault:
     """Times two trusted arms against each other, unchecked: A/A, and one baseline with another."""
     times = PairedTimes(baseline.name)

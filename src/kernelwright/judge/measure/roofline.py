@@ -12,11 +12,16 @@ from typing import Any
 
 import torch
 
-from kernelwright.judge.measure.bench import Arm, Bench, Draw, Fault, describe
+from kernelwright.backends import PythonArtefact
+from kernelwright.judge.measure.arm import Draw, Fault, describe
+from kernelwright.judge.measure.bench import Bench
 from kernelwright.sandbox import Failure, Limits, Nursery, usable_threads
 from kernelwright.tasks.slots import OutputSlot, Signature
 
 _STORE_BYTES_PER_S = 64 * 6.0e9
+_DEVICE_COPY, _DEVICE_GEMM, _DEVICE_RUNS = 1 << 30, 8192, 7
+_DEVICE_STORES = 100e12
+"""Bytes per second that no device's multiprocessors can store, caches included."""
 
 
 class RatesUnknown(Exception):
@@ -33,6 +38,8 @@ class Roofline:
     bytes_per_s: float
     """Copy rate (bytes read plus written) at this footprint, so at the cache level it fits."""
     flops_per_s: float
+    bytes_per_s_possible: float = 0.0
+    """What no store rate of the device exceeds; 0: the host's cores are asked."""
 
     @property
     def floor_ns(self) -> float:
@@ -48,7 +55,8 @@ class Roofline:
         A bound of the hardware, not a measurement: a rate measured on a busy machine came out three
         times too low and called an honest kernel a cheat.
         """
-        return 1e9 * self.output_bytes / (_STORE_BYTES_PER_S * usable_threads())
+        possible = self.bytes_per_s_possible or _STORE_BYTES_PER_S * usable_threads()
+        return 1e9 * self.output_bytes / possible
 
 
 def measure_roofline(
@@ -69,16 +77,11 @@ def measure_roofline(
 
 
 def _read_rates(bench: Bench, footprint: int) -> tuple[float, float]:
-    worker = bench.nursery.spawn_python(
-        "kernelwright.backends.arms:rates",
-        {"footprint": footprint},
-        arena=bench.arena,
-        outputs=bench.outputs,
-        limits=bench.limits,
-    )
-    if isinstance(worker, Failure):
-        raise RatesUnknown(describe(worker))
-    arm = Arm("rates", worker, trusted=True)
+    config = {"footprint": footprint}
+    rates = PythonArtefact("kernelwright.backends.arms:rates", config)
+    arm = bench.spawn("rates", rates, config, trusted=True, jailed=None)
+    if isinstance(arm, Failure):
+        raise RatesUnknown(describe(arm))
     try:
         sample = bench.run(arm, Draw("none", [], 0), keep=True)
     finally:
@@ -88,6 +91,30 @@ def _read_rates(bench: Bench, footprint: int) -> tuple[float, float]:
     assert sample.outputs is not None
     copy, gemm = sample.outputs[0].tolist()
     return copy, gemm
+
+
+def device_roofline(*, bytes_moved: int, output_bytes: int, flops: int) -> Roofline:
+    """As `measure_roofline` on the first device, in the judge's own context, which is idle."""
+    size = _DEVICE_COPY
+    source, target = (torch.empty(size, dtype=torch.uint8, device="cuda") for _ in range(2))
+    a, b = torch.randn(2, _DEVICE_GEMM, _DEVICE_GEMM, device="cuda").unbind()
+    copy_s = _device_seconds(lambda: target.copy_(source))
+    gemm_s = _device_seconds(lambda: a @ b)
+    rates = (2 * size / copy_s, 2 * _DEVICE_GEMM**3 / gemm_s)
+    return Roofline(bytes_moved, output_bytes, flops, *rates, bytes_per_s_possible=_DEVICE_STORES)
+
+
+def _device_seconds(action: Callable[[], Any]) -> float:
+    """Of the fastest of a few runs, by the device's own events."""
+    fastest = float("inf")
+    for _ in range(_DEVICE_RUNS):
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        action()
+        end.record()
+        end.synchronize()
+        fastest = min(fastest, start.elapsed_time(end) / 1e3)
+    return max(fastest, 1e-9)
 
 
 def count_flops(call: Callable[[], Any]) -> int:

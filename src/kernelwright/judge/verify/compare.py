@@ -20,8 +20,9 @@ from kernelwright.judge.verify.budget import (
 from kernelwright.judge.verify.discrete import Derived, Origin, Scale, compare_discrete
 
 Sensitivity = Callable[[], list[Scale] | None]
-_CHUNK = 1 << 17
-"""Elements per step: a megabyte of float64, so that the passes over it stay in a core's cache."""
+_CHUNK, _DEVICE_CHUNK = 1 << 17, 1 << 27
+"""Elements per step: a megabyte of float64, so that the passes over it stay in a core's cache. On a
+device a step costs a wait, so there they are long."""
 
 
 class Errors(NamedTuple):
@@ -97,7 +98,7 @@ def measure_yardstick(truth: list[torch.Tensor], reference: list[torch.Tensor]) 
     own, size = [], []
     for want, theirs in zip(truth, reference, strict=True):
         floating = theirs.is_floating_point()  # an index or flag has no error, it is right or wrong
-        zero = torch.zeros(1, dtype=theirs.dtype)
+        zero = torch.zeros(1, dtype=theirs.dtype, device=theirs.device)
         own.append(measure_errors(theirs, want) if floating else Errors(0.0, 0.0))
         size.append(measure_errors(zero, want) if floating else Errors(0.0, 0.0))
     return Yardstick(tuple(own), tuple(size))
@@ -107,11 +108,12 @@ def measure_errors(got: torch.Tensor, truth: torch.Tensor) -> Errors:
     """RMS and largest |got - truth| in float64; not finite where either has NaN or Inf."""
     want = truth.reshape(-1)
     mine = got.reshape(-1).expand(want.shape)
-    work = torch.empty(min(_CHUNK, want.numel()), dtype=torch.float64)
+    chunk = _chunk(want)
+    work = torch.empty(min(chunk, want.numel()), dtype=torch.float64, device=want.device)
     squares, largest = 0.0, 0.0
     with _one_thread():
-        for start in range(0, want.numel(), _CHUNK):
-            part = slice(start, start + _CHUNK)
+        for start in range(0, want.numel(), chunk):
+            part = slice(start, start + chunk)
             error = work[: want[part].numel()]
             torch.sub(want[part], mine[part], out=error)
             squares += float(torch.dot(error, error))
@@ -120,6 +122,10 @@ def measure_errors(got: torch.Tensor, truth: torch.Tensor) -> Errors:
     if math.isnan(squares):
         largest = math.nan
     return Errors(math.sqrt(squares / max(want.numel(), 1)), largest)
+
+
+def _chunk(value: torch.Tensor) -> int:
+    return _CHUNK if value.device.type == "cpu" else _DEVICE_CHUNK
 
 
 @contextmanager
@@ -194,9 +200,10 @@ def _largest_share(got: torch.Tensor, want: torch.Tensor, *, room: float, ulp: f
     """The largest error as a share of `room` and one unit in the last place of its own element."""
     floor = room + _smallest_step(got.dtype)
     mine, truth, largest = got.reshape(-1), want.reshape(-1), 0.0
-    for start in range(0, truth.numel(), _CHUNK):
-        part = truth[start : start + _CHUNK]
-        error = torch.sub(part, mine[start : start + _CHUNK]).abs_()
+    chunk = _chunk(truth)
+    for start in range(0, truth.numel(), chunk):
+        part = truth[start : start + chunk]
+        error = torch.sub(part, mine[start : start + chunk]).abs_()
         largest = max(largest, float(error.div_(part.abs().mul_(ulp).add_(floor)).max()))
     return largest
 
@@ -227,9 +234,9 @@ def _within_condition(
     ulp = 2 * BUDGETS.output_ulps * UNIT_ROUNDOFF[got.dtype]
     floor = _smallest_step(got.dtype)
     mine, truth, sizes = got.reshape(-1), want.reshape(-1), scale.reshape(-1)
-    largest, squares = 0.0, [0.0, 0.0, 0.0]
-    for start in range(0, truth.numel(), _CHUNK):
-        part = slice(start, start + _CHUNK)
+    largest, squares, chunk = 0.0, [0.0, 0.0, 0.0], _chunk(truth)
+    for start in range(0, truth.numel(), chunk):
+        part = slice(start, start + chunk)
         error = torch.sub(truth[part], mine[part]).abs_().nan_to_num_(0.0, 0.0, 0.0)
         size = truth[part].abs().nan_to_num_(0.0, 0.0, 0.0)
         for at, one in enumerate((error, sizes[part], size)):

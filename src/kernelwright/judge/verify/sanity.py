@@ -222,7 +222,7 @@ def _subsampled(value: torch.Tensor) -> torch.Tensor:
     if size < _SUBSAMPLE or not value.is_floating_point():
         return value
     kept = size // _SUBSAMPLE
-    index = torch.arange(size) % kept + (size - kept)
+    index = torch.arange(size, device=value.device) % kept + (size - kept)
     return value.index_select(-1, index)
 
 

@@ -77,5 +77,7 @@ def repeats(values: list[torch.Tensor]) -> bool:
 
 
 def _few_values(value: torch.Tensor) -> bool:
-    places = torch.linspace(0, value.numel() - 1, _SAMPLE, dtype=torch.float64).long()
+    places = torch.linspace(
+        0, value.numel() - 1, _SAMPLE, dtype=torch.float64, device=value.device
+    ).long()
     return value.reshape(-1)[places].unique().numel() <= _FEW_VALUES
