@@ -67,7 +67,7 @@ def test_a_wrong_manifest_is_one_clear_line(tmp_path, fields, what):
     text = str(caught.value)
     assert what in text
     assert "\n" not in text
-    assert text.endswith("A candidate is a folder with candidate.json, or a .cpp or .py file.")
+    assert text.endswith("A candidate is a folder with candidate.json, or a .cpp, .cu or .py file.")
 
 
 def test_what_is_no_candidate_at_all(tmp_path):

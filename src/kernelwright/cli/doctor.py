@@ -153,10 +153,16 @@ def _compiler_path() -> str | None:
 
 
 def _cuda() -> Finding:
-    advice = "this version judges on the CPU only"
+    nvcc = shutil.which("nvcc")
     if Path("/dev/nvidia0").exists():
-        return Finding("cuda", "limited", "a device is present", advice)
-    if shutil.which("nvcc"):
+        advice = "judge --device cuda needs a torch that is built for CUDA"
+        if nvcc:
+            return Finding("cuda", "ok", f"a device, and {nvcc}", advice)
+        return Finding(
+            "cuda", "limited", "a device, no nvcc", f"Install it for .cu files; {advice}"
+        )
+    advice = "judge --device cuda needs a device; the CPU needs none"
+    if nvcc:
         return Finding("cuda", "limited", "compile only: nvcc, no device", advice)
     return Finding("cuda", "missing", "no nvcc, no device", advice)
 
