@@ -10,6 +10,7 @@ import importlib.util
 import time
 import warnings
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -67,14 +68,20 @@ def submission(config: dict[str, Any], tensors: list[Any]) -> Call:
 
 def load_model_new(path: str) -> Any:
     """Runs a submission's file and returns its class. Raises whatever the file raises."""
+    module = load_file(path)
+    if not hasattr(module, "ModelNew"):
+        raise AttributeError("the file does not define ModelNew")
+    return module.ModelNew
+
+
+def load_file(path: str) -> ModuleType:
+    """Runs a Candidate's file as a module of its own. Raises whatever the file raises."""
     spec = importlib.util.spec_from_file_location("submission", path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    if not hasattr(module, "ModelNew"):
-        raise AttributeError("the file does not define ModelNew")
-    return module.ModelNew
+    return module
 
 
 def _reference(config: dict[str, Any]) -> tuple[Reference, dict[str, int], Signature]:

@@ -6,15 +6,13 @@ torch's headers never enter: `torch/extension.h` alone costs 36 CPU-seconds, thi
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from kernelwright.backends.artefact import Artefact, BuildFailure, NativeArtefact
-from kernelwright.backends.cached import TOOK_TOO_LONG, build_once, first_error
+from kernelwright.backends.cached import build_once, compile_library
 from kernelwright.backends.toolchain import FLAGS, INCLUDE, LINK_FLAGS, Toolchain, find_toolchain
 from kernelwright.core.candidate import Candidate
-from kernelwright.sandbox import probe_jail, run_compiler
 
 _TIMEOUT_S = 60.0
 
@@ -45,25 +43,14 @@ def _key(candidate: Candidate, toolchain: Toolchain) -> str:
 def _compile(
     candidate: Candidate, toolchain: Toolchain, library: Path, cache: Path
 ) -> BuildFailure | dict[str, Any]:
-    units = [source.name for source in candidate.sources if source.name.endswith((".cpp", ".cc"))]
-    if not units:
-        return BuildFailure("the candidate has no .cpp file")
-    with tempfile.TemporaryDirectory(prefix="kernelwright-build-") as name:
-        folder = Path(name)
-        for source in candidate.sources:
-            (folder / source.name).write_text(source.text)
-        command = [toolchain.path, *FLAGS, "-I", str(INCLUDE), "-I", ".", *units]
-        status, log = run_compiler(
-            [*command, "-o", "out.so", *LINK_FLAGS],
-            folder,
-            read=[INCLUDE, *toolchain.folders],
-            cache=cache,
-            jail=probe_jail(),
-            timeout_s=_TIMEOUT_S,
-        )
-        if status is None:
-            return BuildFailure(f"{TOOK_TOO_LONG} {_TIMEOUT_S:g} s", log)
-        if status != 0 or not (folder / "out.so").exists():
-            return BuildFailure(first_error(log, status), log)
-        library.write_bytes((folder / "out.so").read_bytes())
-    return {}
+    made = compile_library(
+        candidate,
+        (".cpp", ".cc"),
+        [toolchain.path, *FLAGS],
+        links=LINK_FLAGS,
+        into=library,
+        read=toolchain.folders,
+        cache=cache,
+        timeout_s=_TIMEOUT_S,
+    )
+    return made if isinstance(made, BuildFailure) else {}

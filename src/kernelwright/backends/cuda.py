@@ -6,17 +6,15 @@ It needs no device. torch's headers never enter: `load_inline` takes 75 s, this 
 from __future__ import annotations
 
 import hashlib
-import tempfile
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from kernelwright.backends.artefact import Artefact, BuildFailure, KernelFacts, PythonArtefact
-from kernelwright.backends.cached import TOOK_TOO_LONG, build_once, first_error
+from kernelwright.backends.cached import build_once, compile_library
 from kernelwright.backends.nvcc import FLAGS, Nvcc, find_nvcc, read_facts
 from kernelwright.backends.toolchain import INCLUDE, find_toolchain
 from kernelwright.core.candidate import Candidate
-from kernelwright.sandbox import probe_jail, run_compiler
 
 _TIMEOUT_S = 120.0
 
@@ -53,26 +51,15 @@ def _key(candidate: Candidate, nvcc: Nvcc) -> str:
 def _compile(
     candidate: Candidate, nvcc: Nvcc, library: Path, cache: Path
 ) -> BuildFailure | dict[str, Any]:
-    units = [source.name for source in candidate.sources if source.name.endswith(".cu")]
-    if not units:
-        return BuildFailure("the candidate has no .cu file")
-    with tempfile.TemporaryDirectory(prefix="kernelwright-build-") as name:
-        folder = Path(name)
-        for source in candidate.sources:
-            (folder / source.name).write_text(source.text)
-        command = [nvcc.path, *FLAGS, *nvcc.target, "-I", str(INCLUDE), "-I", ".", *units]
-        status, log = run_compiler(
-            [*command, "-o", "out.so"],
-            folder,
-            read=[INCLUDE, nvcc.home, *find_toolchain().folders],
-            cache=cache,
-            jail=probe_jail(),
-            timeout_s=_TIMEOUT_S,
-        )
-        if status is None:
-            return BuildFailure(f"{TOOK_TOO_LONG} {_TIMEOUT_S:g} s", log)
-        if status != 0 or not (folder / "out.so").exists():
-            return BuildFailure(first_error(log, status), log)
-        library.write_bytes((folder / "out.so").read_bytes())
-        ptx = "\n".join(path.read_text(errors="replace") for path in folder.glob("*.ptx"))
-    return {"kernels": [asdict(one) for one in read_facts(log, ptx)]}
+    made = compile_library(
+        candidate,
+        (".cu",),
+        [nvcc.path, *FLAGS, *nvcc.target],
+        into=library,
+        read=[nvcc.home, *find_toolchain().folders],
+        cache=cache,
+        timeout_s=_TIMEOUT_S,
+    )
+    if isinstance(made, BuildFailure):
+        return made
+    return {"kernels": [asdict(one) for one in read_facts(made.log, made.ptx)]}

@@ -7,12 +7,12 @@ that another does not. This module runs inside workers: no pydantic.
 from __future__ import annotations
 
 import ctypes
-import importlib.util
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from kernelwright.backends.arms import load_file
 from kernelwright.sandbox.c_abi import KwTensor, describe_tensor
 from kernelwright.tasks.slots import OutputSlot, Signature
 
@@ -48,12 +48,7 @@ def shared_object(config: dict[str, Any], tensors: list[Any]) -> Callable[[], li
 
 def launcher(config: dict[str, Any], tensors: list[Any]) -> Callable[[], list[Any]]:
     """A call of the function `config["symbol"]` of a Triton Candidate's file, on fresh outputs."""
-    spec = importlib.util.spec_from_file_location("candidate", config["path"])
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    function = getattr(module, config["symbol"])
+    function = getattr(load_file(config["path"]), config["symbol"])
     specs = Signature.from_json(config["signature"]).outputs
     device = tensors[0].device if tensors else torch.device("cuda")
 

@@ -19,16 +19,20 @@ _F_SEAL_FUTURE_WRITE = 0x10  # linux/fcntl.h; Python has no name for it before 3
 _POISON_STEP, _POISONED_AT_MOST = 512, 8192
 
 
+def lay_out(layouts: Sequence[TensorLayout], *, align: int) -> tuple[tuple[TensorLayout, ...], int]:
+    """The slots one behind the other, each at a multiple of `align`, and the bytes they take."""
+    placed, at = [], 0
+    for layout in layouts:
+        placed.append(replace(layout, address=at))
+        at += -(-max(layout.nbytes, 1) // align) * align
+    return tuple(placed), max(at, align)
+
+
 class Arena:
     """Slots in one memfd, each on its own page. Sealed: a later mapping cannot be writable."""
 
     def __init__(self, layouts: Sequence[TensorLayout]) -> None:
-        placed, at = [], 0
-        for layout in layouts:
-            placed.append(replace(layout, address=at))
-            at += -(-max(layout.nbytes, 1) // _ALIGN) * _ALIGN
-        self.slots: tuple[TensorLayout, ...] = tuple(placed)
-        self.nbytes = max(at, _ALIGN)
+        self.slots, self.nbytes = lay_out(layouts, align=_ALIGN)
         self.fd = os.memfd_create("kernelwright-inputs", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, self.nbytes)
         self._map = mmap.mmap(self.fd, self.nbytes)

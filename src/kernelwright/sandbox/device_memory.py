@@ -1,19 +1,19 @@
 """Device memory that the judge owns and one worker maps: a piece of its own and nothing beside it.
 
 By the driver's virtual memory calls and a file descriptor, which crosses users and namespaces. The
-older handles of `cudaMalloc` are not used: one of them opens the whole two-megabyte block around a
-small allocation, its neighbours included, to read and to write (`benchmarks/gpu_probe.py` shows
-it). Whoever maps the memory may write it; the judge therefore keeps its own copy of every input.
+older handles of `cudaMalloc` are not used: one of them opens the neighbours of a small allocation
+as well, to read and to write (`benchmarks/gpu_probe.py` shows it). Whoever maps the memory may
+write it; the judge therefore keeps its own copy of every input.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from kernelwright.core.errors import DeviceRefused
+from kernelwright.sandbox.arena import lay_out
 from kernelwright.sandbox.wire import TensorLayout
 
 _ALIGN = 512  # what torch's own allocations are aligned to
@@ -50,12 +50,8 @@ class DeviceArena:
 
     def __init__(self, layouts: Sequence[TensorLayout]) -> None:
         """Raises DeviceRefused."""
-        placed, at = [], 0
-        for layout in layouts:
-            placed.append(replace(layout, address=at))
-            at += -(-max(layout.nbytes, 1) // _ALIGN) * _ALIGN
-        self.slots: tuple[TensorLayout, ...] = tuple(placed)
-        self._memory = DeviceMemory(at)
+        self.slots, nbytes = lay_out(layouts, align=_ALIGN)
+        self._memory = DeviceMemory(nbytes)
         self.nbytes, self.fd = self._memory.nbytes, self._memory.fd
 
     def slot(self, at: int) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import torch
+
 from kernelwright.sandbox import Call, Failure, TensorLayout, Worker
 from kernelwright.sandbox.wire import storage_bytes
 
@@ -130,3 +132,21 @@ def sample_of(call: Call, arm: Arm, outputs: list[Any] | None) -> Sample:
     """The clocks of a call: what is computed from the reply until the standstill counts as well."""
     wall_ns = call.wall_ns + call.late_cpu_ns + arm.charge_ns
     return Sample(wall_ns, call.cpu_ns, call.late_cpu_ns, call.freeze_ns, outputs)
+
+
+def storage_of(value: torch.Tensor) -> torch.Tensor:
+    """The bytes a strided tensor touches, first to last element, as uint8 without a copy."""
+    dtype = str(value.dtype).removeprefix("torch.")
+    nbytes = storage_bytes(dtype, tuple(value.shape), tuple(value.stride()))
+    if nbytes == 0:
+        return torch.empty(0, dtype=torch.uint8, device=value.device)
+    flat = torch.as_strided(value.detach(), (nbytes // value.element_size(),), (1,))
+    return flat.view(torch.uint8)
+
+
+def tensor_of(data: torch.Tensor, layout: TensorLayout) -> torch.Tensor:
+    """The inverse: storage bytes as the tensor they hold."""
+    dtype = getattr(torch, layout.dtype)
+    if layout.nbytes == 0:
+        return torch.empty_strided(layout.shape, layout.strides, dtype=dtype, device=data.device)
+    return torch.as_strided(data.view(dtype), layout.shape, layout.strides)

@@ -15,10 +15,19 @@ import torch
 
 from kernelwright.backends import Artefact, NativeArtefact
 from kernelwright.judge.defences import ALL_DEFENCES, Defences
-from kernelwright.judge.measure.arm import Arm, Draw, Fault, Sample, describe, layout_of, sample_of
+from kernelwright.judge.measure.arm import (
+    Arm,
+    Draw,
+    Fault,
+    Sample,
+    describe,
+    layout_of,
+    sample_of,
+    storage_of,
+    tensor_of,
+)
 from kernelwright.judge.measure.custody import NOT_MAPPED, Custody
 from kernelwright.sandbox import Arena, Call, Failure, Limits, Nursery, TensorLayout, Watch
-from kernelwright.sandbox.wire import storage_bytes
 from kernelwright.tasks.slots import Signature
 
 _MAX_WARM_CALLS = 24
@@ -109,7 +118,7 @@ class Bench:
         """Writes a draw into the arena; parameters only when they are another redraw."""
         for at, (slot, value) in enumerate(zip(self.signature.slots, draw.values, strict=True)):
             if slot.role == "input" or draw.weights != self._weights:
-                self.arena.write(at, storage_of(value))
+                self.arena.write(at, storage_of(value).numpy())
         self._weights, self._lies, self._spoilt = draw.weights, draw, False
 
     def run_primed(self, arm: Arm, draw: Draw, *, keep: bool) -> Sample | Fault:
@@ -224,25 +233,8 @@ class Bench:
             data = np.empty(source.nbytes, dtype=np.uint8)
             if source.nbytes and not arm.worker.read_memory(got.address, data):
                 return None
-            copies.append(_tensor(data, source))
+            copies.append(tensor_of(torch.from_numpy(data), source))
         return copies if self._defences.exact_layout else _coerced(copies, self.outputs)
-
-
-def storage_of(value: Any) -> np.ndarray:
-    """The bytes a strided CPU tensor touches, first to last element, as uint8 without a copy."""
-    dtype = str(value.dtype).removeprefix("torch.")
-    nbytes = storage_bytes(dtype, tuple(value.shape), tuple(value.stride()))
-    if nbytes == 0:
-        return np.empty(0, dtype=np.uint8)
-    flat = torch.as_strided(value.detach(), (nbytes // value.element_size(),), (1,))
-    return flat.view(torch.uint8).numpy()
-
-
-def _tensor(data: np.ndarray, layout: TensorLayout) -> Any:
-    dtype = getattr(torch, layout.dtype)
-    if layout.nbytes == 0:
-        return torch.empty_strided(layout.shape, layout.strides, dtype=dtype)
-    return torch.as_strided(torch.from_numpy(data).view(dtype), layout.shape, layout.strides)
 
 
 def _coerced(values: list[Any], wanted: Sequence[TensorLayout]) -> list[Any]:

@@ -17,6 +17,7 @@ import statistics
 import time
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,17 @@ import torch
 
 from kernelwright.backends import Artefact, NativeArtefact
 from kernelwright.judge.defences import ALL_DEFENCES, Defences
-from kernelwright.judge.measure.arm import Arm, Draw, Fault, Sample, describe, layout_of, sample_of
+from kernelwright.judge.measure.arm import (
+    Arm,
+    Draw,
+    Fault,
+    Sample,
+    describe,
+    layout_of,
+    sample_of,
+    storage_of,
+    tensor_of,
+)
 from kernelwright.judge.measure.custody import NOT_MAPPED, Custody
 from kernelwright.sandbox import (
     Call,
@@ -34,10 +45,8 @@ from kernelwright.sandbox import (
     Failure,
     Limits,
     Nursery,
-    TensorLayout,
     Watch,
 )
-from kernelwright.sandbox.wire import storage_bytes
 from kernelwright.tasks.slots import Signature
 
 _HELD_BYTES = 2 << 30
@@ -64,7 +73,6 @@ class DeviceBench:
         defences: Defences = ALL_DEFENCES,
     ) -> None:
         """`working_bytes`: what one call of the reference allocates at most."""
-        self._defences = defences
         self.nursery = nursery
         self.signature = signature
         self.limits = limits
@@ -204,7 +212,7 @@ class DeviceBench:
         if fault is not None:
             return fault
         sample = sample_of(call, arm, outputs)
-        return Sample(sample.wall_ns + late_ns, sample.cpu_ns, late_ns, sample.freeze_ns, outputs)
+        return replace(sample, wall_ns=sample.wall_ns + late_ns)
 
     def _late_ns(self, arm: Arm) -> int | None:
         """How much longer than usual the probe took: work that the reply did not wait for."""
@@ -237,7 +245,7 @@ class DeviceBench:
 
     def _check_inputs(self, arm: DeviceArm, draw: Draw) -> Fault | None:
         for at, (slot, value) in enumerate(zip(self.signature.slots, draw.values, strict=True)):
-            if not torch.equal(arm.arena.slot(at), _storage(value)):
+            if not torch.equal(arm.arena.slot(at), storage_of(value)):
                 return Fault("verify", f"it writes to {slot.name}, which is an input")
         return None
 
@@ -247,7 +255,7 @@ class DeviceBench:
             data = arm.bytes_at(got.address, want.nbytes)
             if data is None:
                 return None
-            copies.append(_tensor(data.clone(), want))
+            copies.append(tensor_of(data.clone(), want))
         return copies
 
 
@@ -294,7 +302,7 @@ class DeviceArm(Arm):
 
 def _write(arena: DeviceArena, values: Sequence[Any]) -> None:
     for at, value in enumerate(values):
-        arena.write(at, _storage(value))
+        arena.write(at, storage_of(value))
 
 
 def _staged(draw: Draw) -> list[Any]:
@@ -308,20 +316,3 @@ def _pinned(value: torch.Tensor) -> torch.Tensor:
     shape, strides = tuple(value.shape), tuple(value.stride())
     host = torch.empty_strided(shape, strides, dtype=value.dtype, pin_memory=True)
     return host.copy_(value)
-
-
-def _storage(value: torch.Tensor) -> torch.Tensor:
-    """The bytes from a strided tensor's first to its last element, without a copy."""
-    dtype = str(value.dtype).removeprefix("torch.")
-    nbytes = storage_bytes(dtype, tuple(value.shape), tuple(value.stride()))
-    if nbytes == 0:
-        return torch.empty(0, dtype=torch.uint8, device=value.device)
-    flat = torch.as_strided(value.detach(), (nbytes // value.element_size(),), (1,))
-    return flat.view(torch.uint8)
-
-
-def _tensor(data: torch.Tensor, layout: TensorLayout) -> torch.Tensor:
-    dtype = getattr(torch, layout.dtype)
-    if layout.nbytes == 0:
-        return torch.empty_strided(layout.shape, layout.strides, dtype=dtype, device=data.device)
-    return torch.as_strided(data.view(dtype), layout.shape, layout.strides)
