@@ -89,13 +89,22 @@ def session(tmp_path_factory):
 
 
 def run(session, candidates, root: Path, *, watch=lambda *_: None, **budget):
+    """Once more where neighbours kept the machine busy: what is tested is the loop."""
+    answer, folder = run_once(session, candidates, root, watch, Budget(**budget))
+    for again in ("second", "third"):
+        if answer.outcome == "inconclusive":
+            answer, folder = run_once(session, candidates, root / again, watch, Budget(**budget))
+    return answer, folder
+
+
+def run_once(session, candidates, root: Path, watch, budget: Budget):
     folder = create_run(root, records.run_record())
     answer = optimize(
         session,
         CannedProposer(candidates),
         Problem(session.task, session.reference, session.shape, session.main.signature),
         folder,
-        budget=Budget(**budget),
+        budget=budget,
         started=time.monotonic(),
         watch=watch,
     )
